@@ -1,4 +1,4 @@
-//! What an operator can do about an error of the model. The texts of identities are AWS's, because
+//! Advice to operators about errors of the model. The texts of identities are AWS's, because
 //! IAM answers them, too; here they are written as all others of this API.
 
 use archipel_model::Error;

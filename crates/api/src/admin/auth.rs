@@ -1,4 +1,4 @@
-//! Who asks, and whether they may: tokens of the settings and of the cluster, and their scopes.
+//! Authentication and authorisation: tokens of the settings and of the cluster, and their scopes.
 //!
 //! Secrets are compared by their digests, in a time that does not depend on where they differ.
 
@@ -22,7 +22,7 @@ pub(super) struct Tokens {
     metrics: Option<[u8; 32]>,
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone)]
 pub(super) enum Caller {
     /// A caller without a token, who may see the health.

@@ -20,7 +20,7 @@ use super::{Admin, content};
 /// The most incomplete uploads that are told of a bucket that is to be deleted.
 const UPLOADS_OF_PLAN: usize = 20;
 
-/// Which buckets to list.
+/// The filters of the list of buckets.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -11,7 +11,7 @@ use super::answer::{Json, Query, Refusal};
 use super::page::page;
 use super::types::{CertificateInfo, CertificateState, Page};
 
-/// Which certificates to list.
+/// The filters of the list of certificates.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -1,4 +1,4 @@
-//! What a bucket holds: incomplete uploads, and single objects.
+//! The contents of a bucket: incomplete uploads, and single objects.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const MAX_ABORTS: u64 = 10_000;
 /// The number of keys that an answer names.
 const NAMED: usize = 100;
 
-/// Which uploads to list.
+/// The filters of the list of uploads.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -68,7 +68,7 @@ pub(super) async fn uploads(
     post, path = "/v1/buckets/{name}/uploads/abort", tag = "buckets", operation_id = "abort_uploads",
     params(("name" = String, Path, description = "The bucket")),
     request_body = AbortUploads,
-    responses((status = 200, description = "What was aborted, or would be", body = AbortedUploads)),
+    responses((status = 200, description = "The uploads that were aborted, or would be", body = AbortedUploads)),
 )]
 pub(super) async fn abort(
     State(admin): State<Arc<Admin>>,
@@ -110,7 +110,7 @@ pub(super) async fn abort(
     }
 }
 
-/// Which object to show.
+/// The object to show.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -1,4 +1,4 @@
-//! Deletions, and what they would do.
+//! Deletions, and their dry runs.
 
 use axum::response::IntoResponse;
 use serde::Deserialize;
@@ -7,12 +7,12 @@ use utoipa::IntoParams;
 use super::answer::{Answer, Json, NoContent};
 use super::types::DeletionPlan;
 
-/// Whether to delete.
+/// The query of a deletion.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DryRun {
-    /// True to delete nothing and to say what would go and what stands in the way.
+    /// True to delete nothing, and to get the obstacles and the things that would be deleted with it.
     #[serde(default)]
     #[param(required = false)]
     pub dry_run: bool,
@@ -22,7 +22,7 @@ pub(super) struct DryRun {
 pub(super) enum Deletion {
     /// It is deleted.
     Done,
-    /// What would happen.
+    /// A dry run: nothing is deleted.
     Plan(DeletionPlan),
 }
 
@@ -35,24 +35,24 @@ impl IntoResponse for Deletion {
     }
 }
 
-/// Collects what a deletion would do.
+/// Collects the effects of a deletion.
 #[derive(Default)]
 pub(super) struct Plan(DeletionPlan);
 
 impl Plan {
-    /// Notes names that stand in the way, if there are any.
+    /// Notes the names of obstacles, if there are any.
     pub(super) fn blocked_by(mut self, what: &str, names: &[String]) -> Plan {
         self.0.obstacles.extend(told(what, names));
         self
     }
 
-    /// Notes why it is not possible.
+    /// Notes a reason why it is not possible, if there is one.
     pub(super) fn blocked(mut self, why: Option<String>) -> Plan {
         self.0.obstacles.extend(why);
         self
     }
 
-    /// Notes names that go with it, if there are any.
+    /// Notes the names of things that are deleted with it, if there are any.
     pub(super) fn takes(mut self, what: &str, names: &[String]) -> Plan {
         self.0.goes.extend(told(what, names));
         self

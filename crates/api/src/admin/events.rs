@@ -12,7 +12,7 @@ use super::answer::{Json, Query, Refusal};
 use super::page::page;
 use super::types::{EventTargetInfo, EventTargetState, Page};
 
-/// Which targets to list.
+/// The filters of the list of targets.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

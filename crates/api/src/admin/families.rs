@@ -42,7 +42,7 @@ const LABELS: [(&str, &[&str]); 11] = [
     ("archipel_peer_", &["peer"]),
 ];
 
-/// Which metrics to list.
+/// The filters of the list of metrics.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

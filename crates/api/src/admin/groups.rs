@@ -18,7 +18,7 @@ use super::types::{ChangeGroup, CreateGroup, DeletionPlan, GroupInfo, Page};
 /// The users of each group.
 type Members = BTreeMap<Reference, Vec<Arc<User>>>;
 
-/// Which groups to list.
+/// The filters of the list of groups.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

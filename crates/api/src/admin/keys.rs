@@ -15,7 +15,7 @@ use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::types::{ChangeKey, CreateKey, DeletionPlan, KeyInfo, KeyWithSecret, Page};
 
-/// Which access keys to list.
+/// The filters of the list of access keys.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -164,7 +164,7 @@ pub(super) async fn revert(State(admin): State<Arc<Admin>>) -> Result<NoContent,
     Ok(NoContent)
 }
 
-/// Which epochs to list.
+/// The filters of the list of layouts.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -25,7 +25,7 @@ const MAX_ADDRESSES: usize = 100;
 /// The timeout of a join. It outlasts one address that does not answer.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Which nodes to list.
+/// The filters of the list of nodes.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

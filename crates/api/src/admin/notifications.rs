@@ -31,7 +31,7 @@ pub(super) async fn show(
     Ok(Json(describe(bucket.notification.as_ref())))
 }
 
-/// How to set notifications.
+/// The query of a change of notifications.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

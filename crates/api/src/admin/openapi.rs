@@ -9,7 +9,7 @@ use super::operations::{Operation, Operations, operations};
 use super::route;
 use super::types::{HolderKind, Problem};
 
-/// What is not derived from handlers.
+/// The parts that are not derived from handlers.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
@@ -30,11 +30,11 @@ use super::types::{HolderKind, Problem};
         (name = "users", description = "Users, groups, roles, their policies, and identity providers"),
         (name = "access", description = "Decisions about requests"),
         (name = "nodes", description = "Nodes"),
-        (name = "layout", description = "Which nodes hold what"),
+        (name = "layout", description = "The shares of the nodes in the data"),
         (name = "certificates", description = "Certificates from an authority (ACME)"),
         (name = "tokens", description = "Tokens of this API"),
         (name = "events", description = "Targets of event notifications"),
-        (name = "lifecycle", description = "What lifecycle rules remove"),
+        (name = "lifecycle", description = "Removal by lifecycle rules"),
         (name = "audit", description = "The audit log"),
         (name = "maintenance", description = "Scrubs, verifications, repairs, snapshots"),
     ),

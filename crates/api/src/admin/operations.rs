@@ -1,4 +1,4 @@
-//! What the access check needs to know of each operation. It comes from the OpenAPI document, so that the
+//! The scope and resource that the access check needs of each operation. They come from the OpenAPI document, so that the
 //! document and the check cannot disagree.
 
 use std::collections::{BTreeMap, BTreeSet};

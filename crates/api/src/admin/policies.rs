@@ -20,10 +20,10 @@ use super::page::page;
 use super::types::{CreatePolicy, DeletionPlan, HolderKind, Page, PolicyDocument, PolicyInfo};
 use crate::s3::read_bucket_policy;
 
-/// What each managed policy is attached to.
+/// The users, groups and roles that each managed policy is attached to.
 type Holders = BTreeMap<PolicyRef, Vec<Holder>>;
 
-/// Which managed policies to list.
+/// The filters of the list of managed policies.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

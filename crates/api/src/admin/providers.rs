@@ -13,7 +13,7 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
 use super::types::{ChangeProvider, CreateProvider, Page, ProviderInfo};
 
-/// Which identity providers to list.
+/// The filters of the list of identity providers.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -14,7 +14,7 @@ use super::types::{AuditLine, Page};
 /// The lines of an answer if the request does not say how many.
 const USUAL_LINES: usize = 100;
 
-/// Which lines to list.
+/// The filters of the list of lines.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -25,11 +25,11 @@ pub(super) struct ListLines {
     /// Only lines after the one with this number, the oldest ones of them. Without it, the answer holds
     /// the newest lines.
     after: Option<u64>,
-    /// Only requests that arrived there: `s3`, `k2v`, `web`, `admin`.
+    /// Only requests to this endpoint: `s3`, `k2v`, `web`, `admin`.
     endpoint: Option<String>,
     /// Only requests of this access key or token.
     who: Option<String>,
-    /// Only requests that asked for this: `PutObject`, for example.
+    /// Only requests for this action: `PutObject`, for example.
     action: Option<String>,
     /// Only requests about this bucket.
     bucket: Option<String>,

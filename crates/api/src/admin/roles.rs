@@ -14,7 +14,7 @@ use super::page::page;
 use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeRole, CreateRole, DeletionPlan, Page, RoleInfo};
 
-/// Which roles to list.
+/// The filters of the list of roles.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -12,7 +12,7 @@ use super::answer::{Created, Json, Query, Refusal};
 use super::page::page;
 use super::types::{Page, SnapshotInfo};
 
-/// Which snapshots to list.
+/// The filters of the list of snapshots.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -46,9 +46,9 @@ pub(super) async fn list(
 /// The last snapshot that the node was asked for.
 #[derive(Clone, Default)]
 pub(super) struct LastSnapshot {
-    /// When it began, in milliseconds since 1970; 0 for never.
+    /// The time at which it began, in milliseconds since 1970; 0 for never.
     pub began_ms: u64,
-    /// When it ended; 0 while it is made.
+    /// The time at which it ended; 0 while it is made.
     pub ended_ms: u64,
     /// Its bytes on disk.
     pub bytes: u64,

@@ -15,7 +15,7 @@ use super::auth::{Caller, parse_scope, show_scope};
 use super::page::page;
 use super::types::{ChangeToken, CreateToken, Page, TokenInfo, TokenWithSecret};
 
-/// Which tokens to list.
+/// The filters of the list of tokens.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -74,7 +74,7 @@ pub struct Problem {
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong and what to do, for people.
+    /// The problem and its remedy, for people.
     pub detail: String,
     /// A stable name: `NoSuchBucket`, `BucketNotEmpty`, `InvalidRequest`...
     pub code: String,
@@ -148,10 +148,10 @@ pub struct NodeStatus {
     /// The maintenance of the node's data.
     #[serde(default)]
     pub upkeep: Upkeep,
-    /// What an operator should change, though the node does its work.
+    /// Advice to the operator on a node that does its work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Why the node cannot do its work; empty if it can.
+    /// The reasons why the node cannot do its work; empty if it can.
     pub troubles: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ use super::types::{ChangeUser, CreateUser, DeletionPlan, KeyWithSecret, Page, Us
 /// The access keys of each user.
 type Keys = BTreeMap<Reference, Vec<Arc<AccessKey>>>;
 
-/// Which users to list.
+/// The filters of the list of users.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

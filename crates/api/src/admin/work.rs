@@ -15,7 +15,7 @@ use super::page::page;
 use super::types::{OperationInfo, OperationKind, OperationState, Page, RepairNode};
 use super::{Admin, repair, upkeep, verify};
 
-/// Which operations to list.
+/// The filters of the list of operations.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -25,7 +25,7 @@ pub struct Explain {
 pub struct Explanation {
     /// True if the request is allowed.
     pub allowed: bool,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
     /// The action, as policies write it.
     pub action: String,

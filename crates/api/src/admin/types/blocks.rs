@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A block: which nodes have it, and what refers to it.
+/// A block: the nodes that have it, and the objects that refer to it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct BlockInfo {
     /// Its hash.
@@ -13,13 +13,13 @@ pub struct BlockInfo {
     pub bytes: Option<u32>,
     /// True if something refers to it, all nodes answered, and none has a good copy.
     pub lost: bool,
-    /// What refers to it, in words: `object photos/cat.jpg`. At most eight for each node.
+    /// The objects and uploads that refer to it: `object photos/cat.jpg`. At most eight for each node.
     pub used_by: Vec<String>,
     /// The nodes of the layout.
     pub nodes: Vec<BlockNode>,
 }
 
-/// What a node knows of a block.
+/// A node's answer about a block.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct BlockNode {
     /// The node's id.
@@ -30,7 +30,7 @@ pub struct BlockNode {
     pub copy: CopyState,
     /// The references that its index counts.
     pub references: u64,
-    /// Why the node could not be asked, if so.
+    /// The reason why the node could not be asked; absent if it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away: Option<String>,
 }

@@ -8,25 +8,25 @@ use utoipa::ToSchema;
 pub struct CertificateInfo {
     /// The domain.
     pub domain: String,
-    /// Whether clients can trust it.
+    /// The state of the certificate.
     pub state: CertificateState,
-    /// Until when the certificate in use is valid, in milliseconds since 1970.
+    /// The end of validity of the certificate in use, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after_ms: Option<u64>,
-    /// Why the last order failed.
+    /// The reason why the last order failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// How many orders in a row have failed.
+    /// The number of orders in a row that failed.
     pub failed_orders: u32,
-    /// When the next order may begin after one that failed, in milliseconds since 1970.
+    /// The earliest time of the next order after one that failed, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_order_ms: Option<u64>,
-    /// Why the node cannot read or use the certificate.
+    /// The reason why the node cannot read or use the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// Whether clients can trust a certificate.
+/// The state of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CertificateState {

@@ -17,7 +17,7 @@ pub struct UploadInfo {
     pub initiator: Option<String>,
 }
 
-/// Which uploads to abort.
+/// The uploads to abort.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AbortUploads {

@@ -1,15 +1,15 @@
-//! What deletions would do.
+//! The effects of deletions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a deletion would do: the answer to a `DELETE` with `dry_run`.
+/// The effect of a deletion: the answer to a `DELETE` with `dry_run`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct DeletionPlan {
-    /// True if nothing stands in the way now.
+    /// True if there are no obstacles now.
     pub possible: bool,
-    /// What stands in the way.
+    /// The reasons why the deletion would be refused.
     pub obstacles: Vec<String>,
-    /// What goes with it.
+    /// The things that are deleted with it.
     pub goes: Vec<String>,
 }

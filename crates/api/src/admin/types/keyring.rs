@@ -14,11 +14,11 @@ pub struct KeyringInfo {
     pub buckets_done: u64,
     /// All buckets of the present pass.
     pub buckets: u64,
-    /// What the passes of this rotation have looked at: versions, uploads and rows of secrets.
+    /// The versions, uploads and rows of secrets that the passes of this rotation have looked at.
     pub examined: u64,
-    /// What they have wrapped again.
+    /// Those of them that were wrapped again.
     pub rewrapped: u64,
-    /// What they could not wrap again, counted once in each pass. They come back to it.
+    /// Those of them that could not be wrapped again, counted once in each pass. Later passes try again.
     pub failed: u64,
     /// The time of the last pass, which looks whether anything needs the earlier keys, in milliseconds
     /// since 1970; absent while the first pass is not through, and when no rotation is under way.
@@ -27,7 +27,7 @@ pub struct KeyringInfo {
     pub closed_secrets: u64,
     /// Secrets of access keys and sessions that stand in plain text. The background seals them.
     pub plain_secrets: u64,
-    /// Why the node cannot open the keyring; absent if it can.
+    /// The reason why the node cannot open the keyring; absent if it can.
     pub trouble: Option<String>,
 }
 

@@ -9,9 +9,9 @@ pub struct AuditLine {
     /// The number of the line since the start of the node.
     #[serde(default)]
     pub number: u64,
-    /// When the request arrived (RFC 3339).
+    /// The time at which the request arrived (RFC 3339).
     pub time: String,
-    /// Where it arrived: `s3`, `k2v`, `web`, `admin`.
+    /// The endpoint at which it arrived: `s3`, `k2v`, `web`, `admin`.
     pub endpoint: String,
     /// The id of the request, as the answer gives it.
     pub request_id: String,
@@ -21,7 +21,7 @@ pub struct AuditLine {
     /// The access key whose signature was verified, or the name of the operator's token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// What was asked for: `PutObject`, for example.
+    /// The action that it asked for: `PutObject`, for example.
     pub action: String,
     /// The HTTP method.
     pub method: String,

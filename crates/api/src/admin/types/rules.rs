@@ -11,7 +11,7 @@ pub struct BucketNotifications {
     pub rules: Vec<NotificationRule>,
 }
 
-/// Which events of a bucket go to which target.
+/// A rule of event notifications: the events that go to a target.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationRule {
@@ -28,12 +28,12 @@ pub struct NotificationRule {
     /// The end of the keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,
-    /// How the documents of the S3 API show the rule.
+    /// The form of the rule in documents of the S3 API.
     #[serde(default)]
     pub style: NotificationStyle,
 }
 
-/// How the documents of the S3 API show a rule. All styles do the same.
+/// The form of a rule in documents of the S3 API. All forms do the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NotificationStyle {
@@ -55,7 +55,7 @@ pub struct BucketCors {
     pub rules: Vec<CorsRule>,
 }
 
-/// What scripts from other sites may do.
+/// A CORS rule: the rights of scripts from other sites.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CorsRule {

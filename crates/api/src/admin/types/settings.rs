@@ -9,11 +9,11 @@ use super::NameValue;
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BucketVersioning {
-    /// Whether a write keeps what it replaces.
+    /// The state of versioning.
     pub state: VersioningState,
 }
 
-/// Whether a write keeps what it replaces.
+/// The state of versioning: of whether a write keeps the object that it replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VersioningState {
@@ -42,7 +42,7 @@ pub struct BucketLockInfo {
     pub years: Option<u32>,
 }
 
-/// How strictly a retention protects a version.
+/// The mode of a retention: the strictness of its protection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LockMode {

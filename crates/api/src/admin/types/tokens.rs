@@ -17,7 +17,7 @@ pub struct TokenInfo {
     pub expires_ms: Option<u64>,
     /// True if that time has come.
     pub expired: bool,
-    /// What it opens: `RESOURCE:read`, `RESOURCE:write`, `buckets/NAME:read`,
+    /// The rights that it gives: `RESOURCE:read`, `RESOURCE:write`, `buckets/NAME:read`,
     /// `buckets/NAME:write`. The resource `all` stands for all of them. The right to write includes
     /// that to read.
     pub scopes: Vec<String>,
@@ -29,7 +29,7 @@ pub struct TokenWithSecret {
     /// The token.
     #[serde(flatten)]
     pub token: TokenInfo,
-    /// What requests carry: `Authorization: Bearer SECRET`. It cannot be shown again.
+    /// The secret that requests carry: `Authorization: Bearer SECRET`. It cannot be shown again.
     pub secret: String,
 }
 
@@ -39,7 +39,7 @@ pub struct TokenWithSecret {
 pub struct CreateToken {
     /// The name for people.
     pub name: String,
-    /// What it opens, as in [`TokenInfo`]; at least one.
+    /// The rights that it gives, as in [`TokenInfo`]; at least one.
     pub scopes: Vec<String>,
     /// The seconds after which it opens nothing; absent for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct ChangeToken {
     /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it opens; at least one.
+    /// The rights that it gives; at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
     /// The seconds from now after which it opens nothing.

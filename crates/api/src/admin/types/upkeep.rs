@@ -25,7 +25,7 @@ pub struct GcInfo {
     pub tasks: u64,
 }
 
-/// What a node does about lifecycle rules: `GET /v1/lifecycle`. Each node walks its share of the
+/// The work of a node on lifecycle rules: `GET /v1/lifecycle`. Each node walks its share of the
 /// buckets. Counts are since the start of the node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct LifecycleInfo {
@@ -72,10 +72,10 @@ pub struct LifecycleInfo {
 pub struct EventTargetInfo {
     /// The name that the rules of buckets use.
     pub name: String,
-    /// What the target is: `webhook`; absent if the settings of this node declare no such target.
+    /// The kind of target: `webhook`; absent if the settings of this node declare no such target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What the target does.
+    /// The state of the target.
     pub state: EventTargetState,
     /// Events that wait, as of the last 10 s.
     pub waiting: u64,
@@ -85,15 +85,15 @@ pub struct EventTargetInfo {
     pub failed: u64,
     /// Events that a replica of the node dropped, because too many waited.
     pub dropped: u64,
-    /// Why the last attempt failed; absent if it did not.
+    /// The reason why the last attempt failed; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When the next attempt follows, in milliseconds since 1970; absent if the node does not pause.
+    /// The time of the next attempt, in milliseconds since 1970; absent if the node does not pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_ms: Option<u64>,
 }
 
-/// What a target of events does.
+/// The state of a target of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventTargetState {

@@ -141,9 +141,9 @@ pub struct RepairNode {
 /// A verification in short, as the node that was asked for it tells others.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerificationSummary {
-    /// When it began, in milliseconds since 1970.
+    /// The time at which it began, in milliseconds since 1970.
     pub began_ms: u64,
-    /// When it ended; 0 while it runs.
+    /// The time at which it ended; 0 while it runs.
     pub ended_ms: u64,
     /// The nodes that it asks.
     pub nodes: u64,

@@ -17,7 +17,7 @@ pub struct WebsiteInfo {
     /// The routing rules. The first that applies counts.
     #[serde(default)]
     pub rules: Vec<WebsiteRule>,
-    /// Where all requests are redirected to.
+    /// The target of a redirect of all requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<WebsiteRedirect>,
 }
@@ -40,7 +40,7 @@ pub struct SetWebsite {
     pub redirect: Option<WebsiteRedirect>,
 }
 
-/// Where all requests of a website are redirected to.
+/// The target of a redirect of all requests of a website.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebsiteRedirect {
@@ -75,7 +75,7 @@ pub struct WebsiteRule {
     /// The key to redirect to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replace_key: Option<String>,
-    /// What replaces `key_prefix` in the key.
+    /// The text that replaces `key_prefix` in the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replace_prefix: Option<String>,
 }

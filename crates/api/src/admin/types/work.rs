@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::RepairNode;
 
-/// What an operation does.
+/// The kind of an operation: its task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OperationKind {
@@ -19,11 +19,11 @@ pub enum OperationKind {
     BlockRepair,
     /// Fetches rows that are newer on other nodes.
     AntiEntropy,
-    /// Removes what lifecycle rules make expire.
+    /// Removes objects and uploads that expire by lifecycle rules.
     Lifecycle,
     /// Makes a snapshot of a node's metadata.
     Snapshot,
-    /// Drops what nothing refers to any more.
+    /// Drops blocks and rows that nothing refers to any more.
     #[default]
     GarbageCollection,
 }
@@ -79,7 +79,7 @@ impl OperationState {
 pub struct OperationInfo {
     /// Its id: the kind, and the node if each node has its own.
     pub id: String,
-    /// What it does.
+    /// Its kind.
     pub kind: OperationKind,
     /// The id of its node; absent if it is one of the cluster, or of the node that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,12 +95,12 @@ pub struct OperationInfo {
     /// The start of the next scheduled run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_ms: Option<u64>,
-    /// What is done, in `unit`.
+    /// The work that is done, in `unit`.
     pub done: u64,
-    /// All that there is to do, if that is known.
+    /// The whole work, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<u64>,
-    /// What is left to do, for operations that know only that.
+    /// The work that is left, for operations that know only that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
     /// The unit of `done`, `all` and `left`.
