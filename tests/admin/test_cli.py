@@ -55,11 +55,11 @@ def test_what_protects_a_bucket_is_shown_for_people(three):
     assert re.search(r"refuses public policies +no\n", shown) and shown.count(" yes\n") == 3, shown
     shown = run(three, "bucket ownership set cli-protected objectwriter").stdout
     assert "the user who writes them" in shown, shown
-    # What stands in the way of a deletion, and then nothing.
+    # A deletion with an obstacle, and then without.
     assert run(three, "user create cli-dry").returncode == 0
     assert run(three, "user attach cli-dry AmazonS3ReadOnlyAccess").returncode == 0
     dry = run(three, "user delete cli-dry --dry-run")
-    assert dry.returncode == 1 and re.search(r"in the way +attached policies: .*AmazonS3ReadOnlyAccess", dry.stdout), dry
+    assert dry.returncode == 1 and re.search(r"obstacle +attached policies: .*AmazonS3ReadOnlyAccess", dry.stdout), dry
     assert run(three, "user detach cli-dry AmazonS3ReadOnlyAccess").returncode == 0
     dry = run(three, "user delete cli-dry --dry-run")
     assert (dry.returncode, dry.stdout) == (0, "possible  yes\n"), dry

@@ -13,19 +13,24 @@ pub struct AuditArgs {
     /// The server.
     #[command(flatten)]
     target: Target,
-    /// Show the newest lines: this many, at most 1000 [default: 100]
-    #[arg(long, value_name = "COUNT", conflicts_with = "after")]
+    /// Show this many of the newest lines, at most 1000 [default: 100]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        conflicts_with = "after",
+        value_parser = clap::value_parser!(u64).range(1..=1000)
+    )]
     last: Option<u64>,
-    /// Show all lines after the one with this number, as far as the server still has them
+    /// Show all lines after the one with this number that the server still has
     #[arg(long, value_name = "NUMBER")]
     after: Option<u64>,
-    /// Show only requests that arrived there
+    /// Show only requests to this endpoint
     #[arg(long, value_name = "ENDPOINT", value_parser = ["s3", "k2v", "web", "admin"])]
     endpoint: Option<String>,
     /// Show only requests of this access key or token
     #[arg(long, value_name = "WHO")]
     who: Option<String>,
-    /// Show only requests that asked for this, such as PutObject
+    /// Show only requests for this action, such as PutObject
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
     /// Show only requests about this bucket
@@ -55,7 +60,7 @@ pub async fn run(args: &AuditArgs) -> Result<(), Failure> {
     )
 }
 
-/// Gets the lines that are asked for, page by page.
+/// Gets the lines that the arguments ask for, page by page.
 async fn lines(client: &Client, args: &AuditArgs) -> Result<Vec<AuditLine>, Failure> {
     let last = args.last.map(|count| count.to_string());
     let mut after = args.after.map(|number| number.to_string());

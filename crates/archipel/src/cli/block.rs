@@ -13,10 +13,11 @@ use crate::config::size;
 /// The subcommands of `archipel block`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show which nodes have a block, and what refers to it. Exit status 1 if it is lost
+    /// Show the nodes that have a block, and the objects that refer to it. Exit status 1 if the block
+    /// is lost
     ///
-    /// Each node reads its copy, and the references of all its rows. That takes a while where there
-    /// are many.
+    /// Each node reads its copy, and the references of all its rows. That takes long on nodes with
+    /// many rows.
     Info {
         /// The block's hash: 64 hexadecimal digits
         hash: String,

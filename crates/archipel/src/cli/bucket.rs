@@ -72,31 +72,31 @@ pub enum Command {
         #[command(subcommand)]
         command: LifecycleCommand,
     },
-    /// Which events of a bucket go to which target: show, set, delete
+    /// The event notifications of a bucket: show, set, delete
     Notifications {
         /// The command.
         #[command(subcommand)]
         command: NotificationsCommand,
     },
-    /// What scripts from other sites may do (CORS): show, set, delete
+    /// The CORS rules of a bucket, for scripts from other sites: show, set, delete
     Cors {
         /// The command.
         #[command(subcommand)]
         command: CorsCommand,
     },
-    /// The encryption of new objects: show, enable, disable
+    /// The default encryption of new objects: show, enable, disable
     Encryption {
         /// The command.
         #[command(subcommand)]
         command: EncryptionCommand,
     },
-    /// Which public permissions a bucket refuses and ignores: show, set
+    /// The public permissions that a bucket refuses and ignores: show, set
     PublicAccess {
         /// The command.
         #[command(subcommand)]
         command: PublicAccessCommand,
     },
-    /// Who owns new objects, and whether access control lists count: show, set
+    /// The owner of new objects, and the effect of access control lists: show, set
     Ownership {
         /// The command.
         #[command(subcommand)]
@@ -131,7 +131,7 @@ pub enum Command {
         /// With --abort: count them only
         #[arg(long, requires = "abort")]
         dry_run: bool,
-        /// List only uploads of keys that begin so
+        /// List only uploads of keys that begin with this
         #[arg(long, value_name = "PREFIX", conflicts_with = "abort")]
         prefix: Option<String>,
     },
@@ -146,9 +146,9 @@ pub enum Command {
     Delete {
         /// The bucket
         name: String,
-        /// Whether to delete.
+        /// The options of a deletion.
         #[command(flatten)]
-        how: Deletion,
+        deletion: Deletion,
     },
 }
 
@@ -191,8 +191,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let info: BucketInfo = client.post("/v1/buckets", &ask).await?;
             show(target, &info)
         }
-        Command::List(which) => {
-            let buckets: Vec<BucketSummary> = client.list(&which.of("/v1/buckets")).await?;
+        Command::List(filter) => {
+            let buckets: Vec<BucketSummary> = client.list(&filter.of("/v1/buckets")).await?;
             list(target, &buckets)
         }
         Command::Info { name } => {
@@ -240,10 +240,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             content::uploads(target, &client, &name, prefix.as_deref()).await
         }
         Command::Object { name, key } => content::object(target, &client, &name, &key).await,
-        Command::Delete { name, how } => {
+        Command::Delete { name, deletion } => {
             let route = path(&["v1", "buckets", &name]);
-            let said = format!("bucket {name} deleted");
-            how.run(target, &client, &route, &said).await
+            let message = format!("bucket {name} deleted");
+            deletion.run(target, &client, &route, &message).await
         }
     }
 }

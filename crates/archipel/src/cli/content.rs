@@ -1,4 +1,4 @@
-//! What a bucket holds: incomplete uploads, and single objects.
+//! The contents of a bucket: incomplete uploads, and single objects.
 
 use archipel_api::admin::types::{AbortUploads, AbortedUploads, ObjectInfo, UploadInfo};
 

@@ -1,4 +1,4 @@
-//! Deletions, and what they would do.
+//! Deletions, and their dry runs.
 
 use archipel_api::admin::types::DeletionPlan;
 use clap::Args;
@@ -8,48 +8,48 @@ use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
 
-/// Whether a command deletes, or shows what that would do.
+/// The options of a command that deletes.
 #[derive(Args)]
 pub struct Deletion {
-    /// Delete nothing: show what would go, and what stands in the way. Exit status 1 if something
-    /// does
+    /// Delete nothing: show what would be deleted, and the obstacles. Exit status 1 if there are
+    /// obstacles
     #[arg(long)]
     dry_run: bool,
 }
 
 impl Deletion {
-    /// Deletes what is at `route` and prints `said`, or shows what that would do.
+    /// Deletes the resource at `route` and prints `message`, or shows the effect of that.
     pub async fn run(
         &self,
         target: &Target,
         client: &Client,
         route: &str,
-        said: &str,
+        message: &str,
     ) -> Result<(), Failure> {
         if self.dry_run {
             return show(target, &client.would_delete(route).await?);
         }
         client.delete(route).await?;
-        done(target, said)
+        done(target, message)
     }
 }
 
-/// Shows what a deletion would do. Fails if something stands in the way, so that scripts notice.
+/// Shows the effect of a deletion. Fails if there are obstacles, so that scripts notice.
 fn show(target: &Target, plan: &DeletionPlan) -> Result<(), Failure> {
     if target.json {
         table::print_json(plan)?;
     } else {
         let possible = if plan.possible { "yes" } else { "no" };
         let mut pairs = vec![("possible", possible.to_owned())];
-        pairs.extend(plan.goes.iter().map(|what| ("would go", what.clone())));
+        pairs.extend(plan.goes.iter().map(|what| ("also deletes", what.clone())));
         let obstacles = plan.obstacles.iter();
-        pairs.extend(obstacles.map(|what| ("in the way", what.clone())));
+        pairs.extend(obstacles.map(|what| ("obstacle", what.clone())));
         table::print_pairs(&pairs)?;
     }
     match plan.possible {
         true => Ok(()),
         false => Err(Failure::new(format!(
-            "that is not possible now: {}",
+            "the deletion is not possible: {}",
             plan.obstacles.join("; ")
         ))),
     }

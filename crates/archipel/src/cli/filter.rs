@@ -4,10 +4,10 @@ use clap::Args;
 
 use crate::client::query;
 
-/// The beginning of names.
+/// A filter by the beginning of names.
 #[derive(Args)]
 pub struct Prefix {
-    /// List only those whose name begins so
+    /// List only entries whose name begins with this
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
 }
@@ -19,10 +19,10 @@ impl Prefix {
     }
 }
 
-/// A part of names for people.
+/// A filter by a part of names for people.
 #[derive(Args)]
 pub struct Named {
-    /// List only those whose name for people contains this
+    /// List only entries whose name for people contains this
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
 }
@@ -34,7 +34,7 @@ impl Named {
     }
 }
 
-/// Returns a truth value as a query has it.
+/// Returns a truth value in the form that queries have.
 pub fn truth(value: Option<bool>) -> Option<&'static str> {
     value.map(|is_true| if is_true { "true" } else { "false" })
 }

@@ -55,9 +55,9 @@ pub enum Command {
     Delete {
         /// The name
         name: String,
-        /// Whether to delete.
+        /// The options of a deletion.
         #[command(flatten)]
-        how: Deletion,
+        deletion: Deletion,
     },
 }
 
@@ -71,8 +71,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let ask = CreateGroup { name, path: None };
             return show(target, &client.post("/v1/groups", &ask).await?);
         }
-        Command::List(which) => {
-            let route = which.of("/v1/groups");
+        Command::List(filter) => {
+            let route = filter.of("/v1/groups");
             let groups: Vec<GroupInfo> = client.list(&route).await?;
             return list(target, &groups);
         }
@@ -80,9 +80,9 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Policy { command } => {
             return policy::inline(target, HolderKind::Groups, command).await;
         }
-        Command::Delete { name, how } => {
-            let said = format!("group {name} deleted");
-            return how.run(target, &client, &of(&name), &said).await;
+        Command::Delete { name, deletion } => {
+            let message = format!("group {name} deleted");
+            return deletion.run(target, &client, &of(&name), &message).await;
         }
         Command::Add { name, users } => {
             change.add_users = users;

@@ -122,7 +122,7 @@ pub enum Command {
         /// The causality token of what is known. Without it, what is there now
         #[arg(long)]
         token: Option<String>,
-        /// How long to wait
+        /// The time to wait
         #[arg(long, default_value_t = 300)]
         seconds: u64,
     },

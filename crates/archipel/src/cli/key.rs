@@ -57,7 +57,7 @@ pub enum Command {
         #[arg(long)]
         show_secret: bool,
     },
-    /// Give an access key another name for people
+    /// Change the name of an access key
     Rename {
         /// The access key id
         id: String,
@@ -68,9 +68,9 @@ pub enum Command {
     Delete {
         /// The access key id
         id: String,
-        /// Whether to delete.
+        /// The options of a deletion.
         #[command(flatten)]
-        how: Deletion,
+        deletion: Deletion,
     },
     /// Refuse requests that are signed with an access key, until it is enabled
     Disable {
@@ -168,8 +168,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let created: KeyWithSecret = client.post("/v1/keys", &ask).await?;
             show(target, &created.key)
         }
-        Command::List(which) => {
-            let keys: Vec<KeyInfo> = client.list(&which.of("/v1/keys")).await?;
+        Command::List(filter) => {
+            let keys: Vec<KeyInfo> = client.list(&filter.of("/v1/keys")).await?;
             list(target, &keys)
         }
         Command::Info { id, show_secret } => {
@@ -188,10 +188,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let route = path(&["v1", "keys", &id]);
             show(target, &client.patch(&route, &change).await?)
         }
-        Command::Delete { id, how } => {
+        Command::Delete { id, deletion } => {
             let route = path(&["v1", "keys", &id]);
-            let said = format!("access key {id} deleted");
-            how.run(target, &client, &route, &said).await
+            let message = format!("access key {id} deleted");
+            deletion.run(target, &client, &route, &message).await
         }
         Command::Disable { id } => disable(target, &client, &id, true).await,
         Command::Enable { id } => disable(target, &client, &id, false).await,

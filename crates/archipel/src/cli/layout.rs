@@ -67,7 +67,7 @@ pub enum Command {
     },
     /// List the layouts since the first
     History {
-        /// List only those that began within this time: 30d, 12h
+        /// List only layouts that began within this time: 30d, 12h
         #[arg(long, value_name = "TIME", value_parser = super::token::seconds)]
         since: Option<u64>,
     },

@@ -16,7 +16,7 @@ const DAY_SECONDS: u64 = 86_400;
 pub enum Command {
     /// Show what the server removed by lifecycle rules, and when it looks next
     Status,
-    /// Apply all rules now: remove what has expired by now. A walk that was cancelled begins again
+    /// Apply all rules now, instead of after midnight. A walk that was cancelled begins again
     Start,
 }
 

@@ -18,8 +18,8 @@ pub enum Command {
 
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
-    let Command::List(which) = command;
-    let route = which.of("/v1/metrics");
+    let Command::List(filter) = command;
+    let route = filter.of("/v1/metrics");
     let all: Vec<MetricInfo> = target.client()?.list(&route).await?;
     if target.json {
         return table::print_json(&all);

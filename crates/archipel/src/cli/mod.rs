@@ -18,10 +18,10 @@
 //! | [`init`] | the arguments of `archipel init` |
 //! | [`k2v`] | a client of the K2V API |
 //! | [`keyring`] | the keyring of encryption |
-//! | [`lifecycle`] | what lifecycle rules removed; a walk now |
+//! | [`lifecycle`] | the effect of lifecycle rules; a walk now |
 //! | [`event`] | the targets of event notifications |
-//! | [`anti_entropy`] | what a node must still fetch; a comparison now |
-//! | [`audit`], [`metric`], [`certificate`] | lists of what a node knows |
+//! | [`anti_entropy`] | the rows and blocks that a node must still fetch; a comparison now |
+//! | [`audit`], [`metric`], [`certificate`] | lines of the audit log, metrics, certificates |
 //! | [`block`] | single blocks |
 //! | [`operation`] | everything that goes on in the background |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
@@ -29,7 +29,7 @@
 //! | [`metadata`] | commands for the metadata of a stopped server |
 //! | [`progress`] | progress on standard error |
 //! | [`top`] | a live view |
-//! | [`filter`], [`deletion`] | what lists and deletions have in common |
+//! | [`filter`], [`deletion`] | common options of lists, and of deletions |
 //! | [`failure`] | errors on standard error |
 //! | [`generate`] | shell completions and manual pages |
 //! | [`table`], [`terminal`] | tables for people; width and colours |
@@ -298,9 +298,9 @@ pub enum Command {
         #[command(subcommand)]
         command: operation::Command,
     },
-    /// List the newest lines of the server's audit log: who did what
+    /// Show the newest lines of the server's audit log
     Audit(audit::AuditArgs),
-    /// List the metrics that there are
+    /// List the metrics of the server
     Metric {
         /// The server.
         #[command(flatten)]
@@ -340,7 +340,7 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<repair::Command>,
     },
-    /// Show which nodes have a block, and what refers to it
+    /// Show the nodes that have a block, and the objects that refer to it
     Block {
         /// The server.
         #[command(flatten)]

@@ -33,7 +33,7 @@ pub enum Command {
         )]
         state: Option<String>,
     },
-    /// Show a node as the server knows it
+    /// Show a node
     Info {
         /// The id of the node, or its first digits, at least four; or "self"
         #[arg(value_name = "NODE")]
@@ -53,9 +53,9 @@ pub enum Command {
         /// The id of the node, or its first digits, at least four
         #[arg(value_name = "NODE")]
         node: String,
-        /// Whether to delete.
+        /// The options of a deletion.
         #[command(flatten)]
-        how: Deletion,
+        deletion: Deletion,
     },
 }
 
@@ -63,34 +63,30 @@ pub enum Command {
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let admission = |node: &str| path(&["v1", "nodes", node, "admission"]);
-    let (mut zone_only, mut state_only) = (None, None);
     match command {
-        Command::Id => return id(target, &client.get("/v1/nodes/self").await?),
+        Command::Id => id(target, &client.get("/v1/nodes/self").await?),
         Command::Info { node } => {
             let node: NodeInfo = client.get(&path(&["v1", "nodes", &node])).await?;
-            return show(target, &node);
+            show(target, &node)
         }
         Command::Join { addresses } => {
             let _: Page<NodeInfo> = client.post("/v1/nodes/join", &Join { addresses }).await?;
+            list(target, client.list("/v1/nodes").await?)
         }
         Command::Admit { node } => {
             client.put_nothing(&admission(&node)).await?;
-            return done(target, &format!("node {node} is admitted"));
+            done(target, &format!("node {node} is admitted"))
         }
-        Command::Dismiss { node, how } => {
-            let said = format!("node {node} is not admitted any more");
-            return how.run(target, &client, &admission(&node), &said).await;
+        Command::Dismiss { node, deletion } => {
+            let message = format!("node {node} is not admitted any more");
+            let route = admission(&node);
+            deletion.run(target, &client, &route, &message).await
         }
-        Command::List { zone, state } => (zone_only, state_only) = (zone, state),
+        Command::List { zone, state } => {
+            let filters = [("zone", zone.as_deref()), ("state", state.as_deref())];
+            list(target, client.list(&query("/v1/nodes", &filters)).await?)
+        }
     }
-    let filters = [
-        ("zone", zone_only.as_deref()),
-        ("state", state_only.as_deref()),
-    ];
-    let mut nodes: Vec<NodeInfo> = client.list(&query("/v1/nodes", &filters)).await?;
-    // This node first, then by zone.
-    nodes.sort_by_cached_key(|n| (n.state != NodeState::Itself, n.zone.clone(), n.id.clone()));
-    list(target, &nodes)
 }
 
 /// Prints the id alone, so that scripts can use it.
@@ -114,7 +110,7 @@ fn show(target: &Target, node: &NodeInfo) -> Result<(), Failure> {
         heard,
         round_trip,
         version,
-        by,
+        transport,
         addresses,
     ] = row(node);
     table::print_pairs(&[
@@ -125,12 +121,14 @@ fn show(target: &Target, node: &NodeInfo) -> Result<(), Failure> {
         ("last heard", heard),
         ("round trip", round_trip),
         ("version", version),
-        ("by", by),
+        ("transport", transport),
         ("addresses", addresses),
     ])
 }
 
-fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
+fn list(target: &Target, mut nodes: Vec<NodeInfo>) -> Result<(), Failure> {
+    // This node first, then by zone.
+    nodes.sort_by_cached_key(|n| (n.state != NodeState::Itself, n.zone.clone(), n.id.clone()));
     if target.json {
         return table::print_json(&nodes);
     }
@@ -149,7 +147,7 @@ fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
         ],
         &rows,
     )?;
-    match hint(nodes) {
+    match hint(&nodes) {
         Some(hint) => table::text(&format!("\n{hint}")),
         None => Ok(()),
     }

@@ -35,8 +35,9 @@ pub enum Command {
         /// The operation's id, as in the list
         id: String,
     },
-    /// Cancel a scrub, the verification that the server was asked for, or its walk of lifecycle rules.
-    /// It ends after the step that it is at: "operation wait" waits for that
+    /// Cancel a scrub, a verification that the server began, or its walk of lifecycle rules
+    ///
+    /// The operation ends after its present step. "archipel operation wait" waits for that.
     Cancel {
         /// The operation's id, as in the list
         id: String,

@@ -27,7 +27,7 @@ pub enum Command {
     },
     /// List managed policies: yours, and those that every cluster has
     List {
-        /// List only policies whose name begins so
+        /// List only policies whose name begins with this
         #[arg(long, value_name = "PREFIX")]
         prefix: Option<String>,
         /// List only policies that every cluster has; with false, only yours
@@ -56,9 +56,9 @@ pub enum Command {
     Delete {
         /// The name or ARN
         name: String,
-        /// Whether to delete.
+        /// The options of a deletion.
         #[command(flatten)]
-        how: Deletion,
+        deletion: Deletion,
     },
 }
 
@@ -151,9 +151,9 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let ask = PolicyDocument { document };
             show(target, &client.put(&of(&name), &ask).await?)
         }
-        Command::Delete { name, how } => {
-            let said = format!("policy {name} deleted");
-            how.run(target, &client, &of(&name), &said).await
+        Command::Delete { name, deletion } => {
+            let message = format!("policy {name} deleted");
+            deletion.run(target, &client, &of(&name), &message).await
         }
     }
 }
@@ -195,8 +195,8 @@ pub async fn of_bucket(target: &Target, command: OfBucketCommand) -> Result<(), 
     match command {
         OfBucketCommand::Show { bucket } => show_document(target, &of(&bucket)).await,
         OfBucketCommand::Set { bucket, file } => {
-            let said = format!("policy of bucket {bucket} set");
-            set(target, &of(&bucket), &file, &said).await
+            let message = format!("policy of bucket {bucket} set");
+            set(target, &of(&bucket), &file, &message).await
         }
         OfBucketCommand::Delete { bucket } => {
             target.client()?.delete(&of(&bucket)).await?;

@@ -1,7 +1,7 @@
-//! `archipel bucket encryption`, `public-access` and `ownership`: what protects a bucket.
+//! `archipel bucket encryption`, `public-access` and `ownership`: the protection of a bucket.
 
 use archipel_api::admin::types::{
-    BucketEncryption, BucketOwnership, ObjectOwnership, PublicAccess,
+    BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership, PublicAccess,
 };
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -13,12 +13,12 @@ use crate::client::Failure;
 /// The subcommands of `archipel bucket encryption`.
 #[derive(Subcommand)]
 pub enum EncryptionCommand {
-    /// Show whether new objects are encrypted where their requests do not say how
+    /// Show the default encryption of a bucket
     Show {
         /// The bucket
         bucket: String,
     },
-    /// Encrypt new objects by the cluster's keys. Those that are there stay as they are
+    /// Encrypt new objects with the cluster's keys. Objects that exist stay as they are
     Enable {
         /// The bucket
         bucket: String,
@@ -26,7 +26,7 @@ pub enum EncryptionCommand {
         #[arg(long)]
         bucket_key: bool,
     },
-    /// Encrypt only those new objects whose requests ask for it
+    /// Encrypt new objects only if their requests ask for it
     Disable {
         /// The bucket
         bucket: String,
@@ -36,12 +36,12 @@ pub enum EncryptionCommand {
 /// The subcommands of `archipel bucket public-access`.
 #[derive(Subcommand)]
 pub enum PublicAccessCommand {
-    /// Show which public permissions a bucket refuses and ignores
+    /// Show the public permissions that a bucket refuses and ignores
     Show {
         /// The bucket
         bucket: String,
     },
-    /// Refuse and ignore public permissions, or take them. What is not named stays
+    /// Refuse and ignore public permissions, or accept them. Settings that are not named stay
     Set(SetPublicAccess),
 }
 
@@ -50,7 +50,7 @@ pub enum PublicAccessCommand {
 pub struct SetPublicAccess {
     /// The bucket
     bucket: String,
-    /// All of the following
+    /// All four settings
     #[arg(
         long,
         value_name = "BOOL",
@@ -79,22 +79,22 @@ pub struct SetPublicAccess {
 /// The subcommands of `archipel bucket ownership`.
 #[derive(Subcommand)]
 pub enum OwnershipCommand {
-    /// Show who owns new objects, and whether access control lists count
+    /// Show the owner of new objects, and the effect of access control lists
     Show {
         /// The bucket
         bucket: String,
     },
-    /// Set who owns new objects, and whether access control lists count
+    /// Set the owner of new objects, and the effect of access control lists
     Set {
         /// The bucket
         bucket: String,
-        /// Who owns new objects
+        /// The owner of new objects
         #[arg(ignore_case = true)]
         ownership: Ownership,
     },
 }
 
-/// Who owns new objects, by the names of S3.
+/// The owner of new objects, by the names of S3.
 #[derive(Clone, Copy, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum Ownership {
@@ -129,9 +129,9 @@ pub async fn encryption(target: &Target, command: EncryptionCommand) -> Result<(
         return table::print_json(&info);
     }
     let default = match (info.enabled, info.bucket_key) {
-        (false, _) => "none: only what requests ask for is encrypted",
-        (true, false) => "AES256, by the cluster's keys",
-        (true, true) => "AES256, by the cluster's keys; a Bucket Key was asked for",
+        (false, _) => "none: new objects are encrypted only if their requests ask for it",
+        (true, false) => "AES256, with the cluster's keys",
+        (true, true) => "AES256, with the cluster's keys; a Bucket Key was asked for",
     };
     table::print_pairs(&[("bucket", bucket), ("default encryption", default.into())])
 }
@@ -146,8 +146,8 @@ pub async fn public_access(target: &Target, command: PublicAccessCommand) -> Res
         }
         PublicAccessCommand::Set(set) => {
             let route = route(&set.bucket, "public-access");
-            let ask = set.over(client.get(&route).await?);
-            (set.bucket, client.put(&route, &ask).await?)
+            let info = client.patch(&route, &set.change()).await?;
+            (set.bucket, info)
         }
     };
     if target.json {
@@ -164,17 +164,13 @@ pub async fn public_access(target: &Target, command: PublicAccessCommand) -> Res
 }
 
 impl SetPublicAccess {
-    /// Returns the settings from now on, of which those in `before` are the present ones.
-    fn over(&self, before: PublicAccess) -> PublicAccess {
-        let of = |named: Option<bool>, before| named.or(self.all).unwrap_or(before);
-        PublicAccess {
-            block_public_acls: of(self.block_public_acls, before.block_public_acls),
-            ignore_public_acls: of(self.ignore_public_acls, before.ignore_public_acls),
-            block_public_policy: of(self.block_public_policy, before.block_public_policy),
-            restrict_public_buckets: of(
-                self.restrict_public_buckets,
-                before.restrict_public_buckets,
-            ),
+    /// Returns the change that is asked for. An option of its own takes precedence over `--all`.
+    fn change(&self) -> ChangePublicAccess {
+        ChangePublicAccess {
+            block_public_acls: self.block_public_acls.or(self.all),
+            ignore_public_acls: self.ignore_public_acls.or(self.all),
+            block_public_policy: self.block_public_policy.or(self.all),
+            restrict_public_buckets: self.restrict_public_buckets.or(self.all),
         }
     }
 }
@@ -218,32 +214,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_named_stays() {
-        let before = PublicAccess {
-            block_public_acls: true,
-            ignore_public_acls: false,
-            block_public_policy: true,
-            restrict_public_buckets: false,
+    fn a_setting_that_is_named_takes_precedence_over_all() {
+        let change = |all, ignore_public_acls| {
+            let set = SetPublicAccess {
+                bucket: "photos".into(),
+                all,
+                block_public_acls: None,
+                ignore_public_acls,
+                block_public_policy: None,
+                restrict_public_buckets: None,
+            };
+            let change = set.change();
+            [
+                change.block_public_acls,
+                change.ignore_public_acls,
+                change.block_public_policy,
+                change.restrict_public_buckets,
+            ]
         };
-        let set = |all, block_public_acls, ignore_public_acls| SetPublicAccess {
-            bucket: "photos".into(),
-            all,
-            block_public_acls,
-            ignore_public_acls,
-            block_public_policy: None,
-            restrict_public_buckets: None,
-        };
-        let after = set(None, None, Some(true)).over(before);
-        let expected = PublicAccess {
-            ignore_public_acls: true,
-            ..before
-        };
-        assert_eq!(after, expected);
-        let after = set(Some(false), Some(true), None).over(before);
-        let expected = PublicAccess {
-            block_public_policy: false,
-            ..before
-        };
-        assert_eq!(after, expected);
+        let (on, off) = (Some(true), Some(false));
+        assert_eq!(change(None, on), [None, on, None, None]);
+        assert_eq!(change(off, on), [off, on, off, off]);
     }
 }

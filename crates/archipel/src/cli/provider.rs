@@ -12,15 +12,15 @@ use crate::client::{Failure, path};
 /// The subcommands of `archipel identity-provider`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a provider of OpenID Connect known, so that roles can trust its tokens
+    /// Create a provider of OpenID Connect, whose tokens roles can trust
     Create {
         /// The issuer's URL, which begins with https://
         url: String,
         /// An audience that tokens may be for; repeatable
         #[arg(long = "client", value_name = "AUDIENCE")]
         clients: Vec<String>,
-        /// The SHA-1 thumbprint of a certificate in hexadecimal; repeatable. It is shown and does
-        /// not count
+        /// The SHA-1 thumbprint of a certificate in hexadecimal; repeatable. It is stored and shown,
+        /// and has no effect
         #[arg(long = "thumbprint", value_name = "HEX")]
         thumbprints: Vec<String>,
     },
@@ -31,7 +31,7 @@ pub enum Command {
         /// The name: the issuer without https://
         name: String,
     },
-    /// Change the audiences and thumbprints of an identity provider. What is not named stays
+    /// Change the audiences and thumbprints of an identity provider. Others stay
     Change(ChangeArgs),
     /// Delete an identity provider. The sessions that began with its tokens end
     Delete {
@@ -55,7 +55,7 @@ pub struct ChangeArgs {
     /// An audience to remove; repeatable
     #[arg(long = "remove-client", value_name = "AUDIENCE")]
     remove_clients: Vec<String>,
-    /// A thumbprint, instead of those of now; repeatable
+    /// A thumbprint, instead of the present ones; repeatable
     #[arg(long = "thumbprint", value_name = "HEX")]
     thumbprints: Vec<String>,
     /// Remove all thumbprints

@@ -64,9 +64,9 @@ pub enum Command {
     Delete {
         /// The name
         name: String,
-        /// Whether to delete.
+        /// The options of a deletion.
         #[command(flatten)]
-        how: Deletion,
+        deletion: Deletion,
     },
 }
 
@@ -90,8 +90,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             return show(target, &client.post("/v1/roles", &ask).await?);
         }
-        Command::List(which) => {
-            let route = which.of("/v1/roles");
+        Command::List(filter) => {
+            let route = filter.of("/v1/roles");
             let roles: Vec<RoleInfo> = client.list(&route).await?;
             return list(target, &roles);
         }
@@ -99,9 +99,9 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Policy { command } => {
             return policy::inline(target, HolderKind::Roles, command).await;
         }
-        Command::Delete { name, how } => {
-            let said = format!("role {name} deleted");
-            return how.run(target, &client, &of(&name), &said).await;
+        Command::Delete { name, deletion } => {
+            let message = format!("role {name} deleted");
+            return deletion.run(target, &client, &of(&name), &message).await;
         }
         Command::Set {
             name,

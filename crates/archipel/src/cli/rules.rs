@@ -15,14 +15,14 @@ use crate::client::{Failure, query};
 /// The subcommands of `archipel bucket notifications`.
 #[derive(Subcommand)]
 pub enum NotificationsCommand {
-    /// Show which events of a bucket go to which target
+    /// Show the event notifications of a bucket
     Show {
         /// The bucket
         bucket: String,
     },
     /// Replace the rules by those of a file, as "show --json" prints them
     ///
-    /// Each target must first take a test message. The rules count for every write that begins after
+    /// Each target must first accept a test message. The rules count for every write that begins after
     /// the answer.
     Set {
         /// The bucket
@@ -43,7 +43,7 @@ pub enum NotificationsCommand {
 /// The subcommands of `archipel bucket cors`.
 #[derive(Subcommand)]
 pub enum CorsCommand {
-    /// Show what scripts from other sites may do
+    /// Show the CORS rules of a bucket
     Show {
         /// The bucket
         bucket: String,
@@ -55,7 +55,7 @@ pub enum CorsCommand {
         /// The file; - for standard input
         file: PathBuf,
     },
-    /// Delete all rules: scripts from other sites may do nothing
+    /// Delete all rules: scripts from other sites have no access
     Delete {
         /// The bucket
         bucket: String,

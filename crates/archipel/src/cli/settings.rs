@@ -52,7 +52,7 @@ pub enum LockCommand {
 pub struct SetLock {
     /// A bucket that keeps versions
     bucket: String,
-    /// How strictly new versions are protected. Without it, they get no retention
+    /// The protection of new versions. Without it, they get no retention
     #[arg(long, requires = "period")]
     mode: Option<Mode>,
     /// For so many days
@@ -63,7 +63,7 @@ pub struct SetLock {
     years: Option<u32>,
 }
 
-/// How strictly a retention protects.
+/// The strictness of a retention.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Mode {
     /// Those with the permission may bypass it

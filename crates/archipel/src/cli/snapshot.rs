@@ -35,7 +35,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let client = target.client()?;
             vec![waiting("making a snapshot", client.post("/v1/snapshots", &())).await?]
         }
-        Command::List(which) => target.client()?.list(&which.of("/v1/snapshots")).await?,
+        Command::List(filter) => target.client()?.list(&filter.of("/v1/snapshots")).await?,
         Command::Restore { name } => return restore(target, &name),
         Command::Accept => return accept(target).await,
     };

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::terminal;
 use crate::client::Failure;
 
-/// What stands between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
 
 /// The fewest characters of a column that is cut.

@@ -1,4 +1,4 @@
-//! What is known of the terminal: its width, and whether colours are wanted.
+//! The terminal: its width, and its colours.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};

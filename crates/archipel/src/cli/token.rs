@@ -16,7 +16,7 @@ pub enum Command {
     Create {
         /// A name for people
         name: String,
-        /// What it opens: RESOURCE:read, RESOURCE:write, buckets/NAME:read or buckets/NAME:write;
+        /// The rights that it gives: RESOURCE:read, RESOURCE:write, buckets/NAME:read or buckets/NAME:write;
         /// repeatable. The resource "all" stands for all of them
         #[arg(long = "scope", value_name = "SCOPE", required = true)]
         scopes: Vec<String>,
@@ -31,7 +31,7 @@ pub enum Command {
         /// The token's id
         id: String,
     },
-    /// Show the token that this command uses: its id, what it opens, until when
+    /// Show the token that this command uses
     Current,
     /// Change a token. What is not named stays as it is, and the secret does
     Change {
@@ -40,7 +40,7 @@ pub enum Command {
         /// The name for people
         #[arg(long)]
         name: Option<String>,
-        /// What it opens instead; repeatable
+        /// The rights that it gives from now on; repeatable
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
         /// The time from now after which it opens nothing: 30d, 12h, 90m
@@ -98,8 +98,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             table::print_pairs(&[("secret", made.secret.clone())])?;
             show(target, &made.token)
         }
-        Command::List(which) => {
-            let tokens: Vec<TokenInfo> = client.list(&which.of("/v1/tokens")).await?;
+        Command::List(filter) => {
+            let tokens: Vec<TokenInfo> = client.list(&filter.of("/v1/tokens")).await?;
             list(target, &tokens)
         }
         Command::Info { id } => {

@@ -22,7 +22,7 @@ pub enum Command {
         policies: Vec<String>,
     },
     /// List users
-    List(Which),
+    List(UserFilter),
     /// Show a user, its policies and access keys
     Info {
         /// The name
@@ -33,12 +33,12 @@ pub enum Command {
         /// The name
         name: String,
     },
-    /// Refuse requests with the access keys of a user, and with the sessions that they began
+    /// Refuse requests with the access keys of a user, and with the sessions that the keys began
     Disable {
         /// The name
         name: String,
     },
-    /// Take requests with the access keys of a user again
+    /// Accept requests with the access keys of a user again
     Enable {
         /// The name
         name: String,
@@ -57,16 +57,16 @@ pub enum Command {
     Delete {
         /// The name
         name: String,
-        /// Whether to delete.
+        /// The options of a deletion.
         #[command(flatten)]
-        how: Deletion,
+        deletion: Deletion,
     },
 }
 
-/// Which users to list.
+/// The filters of the list of users.
 #[derive(Args)]
-pub struct Which {
-    /// List only users whose name begins so
+pub struct UserFilter {
+    /// List only users whose name begins with this
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
     /// List only users of this group
@@ -96,11 +96,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             show(target, &client.post("/v1/users", &ask).await?)
         }
-        Command::List(which) => {
+        Command::List(filter) => {
             let filters = [
-                ("prefix", which.prefix.as_deref()),
-                ("group", which.group.as_deref()),
-                ("disabled", truth(which.disabled)),
+                ("prefix", filter.prefix.as_deref()),
+                ("group", filter.group.as_deref()),
+                ("disabled", truth(filter.disabled)),
             ];
             let users: Vec<UserInfo> = client.list(&query("/v1/users", &filters)).await?;
             list(target, &users)
@@ -128,16 +128,21 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             show(target, &client.patch(&of(&name), &change).await?)
         }
         Command::Policy { command } => policy::inline(target, HolderKind::Users, command).await,
-        Command::Delete { name, how } => {
-            let said = format!("user {name} deleted");
-            how.run(target, &client, &of(&name), &said).await
+        Command::Delete { name, deletion } => {
+            let message = format!("user {name} deleted");
+            deletion.run(target, &client, &of(&name), &message).await
         }
     }
 }
 
-async fn disable(target: &Target, client: &Client, route: &str, to: bool) -> Result<(), Failure> {
+async fn disable(
+    target: &Target,
+    client: &Client,
+    route: &str,
+    disabled: bool,
+) -> Result<(), Failure> {
     let change = ChangeUser {
-        disabled: Some(to),
+        disabled: Some(disabled),
         ..ChangeUser::default()
     };
     show(target, &client.patch(route, &change).await?)

@@ -25,8 +25,8 @@ pub enum Command {
         /// The key of the page that is shown instead of errors
         #[arg(long, value_name = "KEY")]
         error: Option<String>,
-        /// A file with routing rules, as "show --json" prints them, instead of those of now; - for
-        /// standard input. Only its "rules" count
+        /// A file with routing rules, as "show --json" prints them; - for standard input. They
+        /// replace the present rules. Other settings in the file are ignored
         #[arg(long, value_name = "FILE")]
         rules: Option<PathBuf>,
     },
@@ -52,7 +52,8 @@ pub enum Command {
     },
 }
 
-/// A file with routing rules. What else is in it does not count.
+/// A file with routing rules. Other settings in it are ignored, so that it may be the output of `show
+/// --json`.
 #[derive(Deserialize)]
 struct Rules {
     rules: Vec<WebsiteRule>,

@@ -20,7 +20,7 @@ use crate::client::Failure;
 
 /// The limit of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
-/// How long the server may take, beside the time of a poll.
+/// The time that the server may take, beside the time of a poll.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The header that carries a causality token.
 const TOKEN: HeaderName = HeaderName::from_static("x-garage-causality-token");
