@@ -59,8 +59,8 @@ async fn a_client_that_hears_that_a_bucket_exists_can_use_it() {
     written.await.unwrap();
 }
 
-/// One node creates a bucket again and again while another deletes it: whoever hears that the bucket
-/// exists has it, so that the owner is never told that it is someone else's.
+/// One node creates a bucket again and again while another deletes it. A node that is told that the
+/// bucket exists has it, so that the owner is never told that it is someone else's.
 #[tokio::test(start_paused = true)]
 async fn a_creation_never_meets_a_bucket_that_is_gone() {
     let world = world().await;
