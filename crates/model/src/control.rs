@@ -7,6 +7,7 @@ mod create;
 mod empty;
 mod identities;
 mod keys;
+mod leases;
 #[cfg(test)]
 mod tests;
 mod tokens;

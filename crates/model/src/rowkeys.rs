@@ -29,6 +29,8 @@ const IDENTITY: u8 = b'i';
 pub(crate) const TOKEN_KEYS: u8 = b't';
 const KEYRING: u8 = b'R';
 const CERTIFICATE: u8 = b'C';
+/// Of the rows of leases, before the node's id.
+pub(crate) const LEASE: u8 = b'L';
 const VERSION: u8 = b'v';
 const EVENT: u8 = b'n';
 

@@ -283,8 +283,10 @@ impl Model {
 
     /// Reads all control data again. That confirms the cache.
     pub async fn refresh_all(&self) -> Result<(), Error> {
+        let told = self.tell_lease().await;
         let read = self.control().begin_read(None);
-        read.confirm(self.read_all().await)
+        let all = async { told.map(|()| self.read_all())?.await };
+        read.confirm(all.await)
     }
 
     async fn read_all(&self) -> Result<Cached, Error> {

@@ -19,11 +19,12 @@ const LEASES: f64 = 1.1;
 
 impl Model {
     /// Enables or suspends versioning. That counts for every write that begins after this returns,
-    /// on all nodes. While a node does not answer, it takes as long as the node's lease.
+    /// on all nodes. While a node does not answer, it takes as long as that node's lease.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::LockKeepsVersions`] for suspension of a bucket with object
-    /// lock; [`Error::Conflict`] if another such change takes too long.
+    /// lock; [`Error::Conflict`] if another such change takes too long; [`Error::Unavailable`] if it is
+    /// not known how long to wait for a node. Then the change is made, and may not count everywhere.
     pub async fn set_versioning(
         &self,
         name: &str,
@@ -42,7 +43,7 @@ impl Model {
         };
         let changed = self.change_settings(&bucket, change).await?;
         if versioning == Versioning::Enabled {
-            self.wait_until_known(&changed).await;
+            self.wait_until_known(&changed).await?;
         }
         Ok(changed)
     }
@@ -67,7 +68,7 @@ impl Model {
             Ok(())
         };
         let changed = self.change_settings(&bucket, change).await?;
-        self.wait_until_known(&changed).await;
+        self.wait_until_known(&changed).await?;
         Ok(changed)
     }
 
@@ -76,14 +77,18 @@ impl Model {
     ///
     /// Fences alone do not do that. A majority of them refuses such a write, but a replica whose fence
     /// lags accepts it, and a reader may complete it later. It would replace the null version.
-    async fn wait_until_known(&self, bucket: &Bucket) {
+    async fn wait_until_known(&self, bucket: &Bucket) -> Result<(), Error> {
         let row = rowkeys::bucket(&bucket.name);
-        let over = Instant::now() + self.control().lease.mul_f64(LEASES);
+        let since = Instant::now();
         loop {
             let silent = self.cluster().notify(row.key.clone()).await;
-            let left = over.saturating_duration_since(Instant::now());
-            if silent.is_empty() || left.is_zero() {
-                return;
+            if silent.is_empty() {
+                return Ok(());
+            }
+            let lease = self.longest_lease(&silent).await?.mul_f64(LEASES);
+            let left = lease.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return Ok(());
             }
             let silent = silent.len();
             tracing::debug!(bucket = bucket.name, silent, "new settings wait for nodes");

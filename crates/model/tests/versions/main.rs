@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use archipel_cluster::{Cluster, World};
 use archipel_model::{
-    Bucket, Condition, Error, HOOKS, ListQuery, Model, ObjectHead, ObjectMeta, VersionEntry,
-    VersionId, VersionQuery, Versioning,
+    Bucket, Condition, Error, HOOKS, ListQuery, Model, ModelOptions, ObjectHead, ObjectMeta,
+    VersionEntry, VersionId, VersionQuery, Versioning,
 };
 use proptest::prelude::*;
 use reference::{Key, Reference, Seen};
@@ -69,15 +69,21 @@ struct System {
 
 impl System {
     async fn new(nodes: u8) -> System {
+        System::with(nodes, |_| ModelOptions::default()).await
+    }
+
+    /// Returns a system whose nodes have these options.
+    async fn with(nodes: u8, options: impl Fn(usize) -> ModelOptions) -> System {
         let (mut models, mut world) = (Vec::new(), None);
         if nodes == 1 {
             let cluster = Cluster::in_memory(1, HOOKS).await.unwrap();
-            models.push(Model::open(cluster).await.unwrap());
+            models.push(Model::open_with(cluster, options(0)).await.unwrap());
         } else {
             let several = World::new(nodes, 3, Duration::from_millis(2), 1, HOOKS).await;
             let several = several.unwrap();
-            for node in &several.nodes {
-                models.push(Model::open(node.clone()).await.unwrap());
+            for (index, node) in several.nodes.iter().enumerate() {
+                let model = Model::open_with(node.clone(), options(index)).await;
+                models.push(model.unwrap());
             }
             world = Some(several);
         }

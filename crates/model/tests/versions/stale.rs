@@ -1,6 +1,6 @@
 //! Nodes that have not heard that versions were enabled, and write the null version.
 
-use archipel_model::{BucketLock, LockChange, ObjectMeta, ObjectWriter};
+use archipel_model::{BucketLock, LockChange, ModelOptions, ObjectMeta, ObjectWriter};
 
 use super::*;
 
@@ -46,6 +46,24 @@ async fn a_write_that_begins_after_versions_were_enabled_replaces_nothing() {
     };
     assert!(written.is_err(), "{written:?}");
     assert_eq!(null_at_the_last(&mut system).await, "old");
+}
+
+/// The node that is cut off goes by a longer lease than the one that answers.
+#[tokio::test(start_paused = true)]
+async fn new_settings_wait_for_as_long_as_other_nodes_go_by_old_ones() {
+    let lease = |node: usize| Duration::from_secs([30, 30, 600][node]);
+    let options = |node| ModelOptions {
+        control_lease: lease(node),
+        ..ModelOptions::default()
+    };
+    let mut system = System::with(3, options).await;
+    system.put("a", "old", Condition::Always).await.unwrap();
+    system.cut(Some(2));
+    let first = &system.models[0];
+    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    enabled.await.unwrap();
+    let late = system.models[2].find_bucket("bucket").await;
+    assert!(matches!(late, Err(Error::Unconfirmed(_))), "{late:?}");
 }
 
 /// The write began before versions were enabled, so it may replace the null version. But it must not
