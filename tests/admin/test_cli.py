@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 
+import boto3
 from support import cli
+from support.server import wait_until
 
 # Of "bucket lifecycle set demo -".
 RULES = {
@@ -84,6 +86,34 @@ def test_routing_rules_and_redirects_are_shown_for_people(three):
     assert "https://www.example.com" in shown and "old/*" not in shown, shown
     assert run(three, "website disable cli-site").returncode == 0
     assert run(three, "bucket delete cli-site").returncode == 0
+
+
+def test_lifecycle_rules_are_applied_on_demand(three):
+    assert run(three, "bucket create cli-expiry").returncode == 0
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=three.endpoint,
+        region_name=three.region,
+        aws_access_key_id=three.access_key,
+        aws_secret_access_key=three.secret_key,
+    )
+    assert run(three, f"key allow {three.access_key} --bucket cli-expiry --read --write").returncode == 0
+    s3.put_object(Bucket="cli-expiry", Key="old", Body=b"x")
+    rules = json.dumps({"rules": [{"id": "old", "expire_at_ms": 1_577_836_800_000}]})
+    assert cli.run(three, "bucket lifecycle set cli-expiry -", given=rules).returncode == 0
+
+    def walked() -> bool:
+        """Each node removes its share; another node may not know the rule yet."""
+        for node in range(len(three.nodes)):
+            told = cli.run(three, "lifecycle start --wait", "--json", node=node)
+            assert told.returncode == 0, told
+            info = json.loads(told.stdout)
+            assert not info["running"] and not info["waiting"]
+        return s3.list_objects_v2(Bucket="cli-expiry")["KeyCount"] == 0
+
+    assert wait_until(walked, 60)
+    assert run(three, "bucket lifecycle delete cli-expiry").returncode == 0
+    assert run(three, "bucket delete cli-expiry").returncode == 0
 
 
 def test_quiet_prints_nothing_but_results(three):

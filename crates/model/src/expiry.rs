@@ -28,8 +28,6 @@ use archipel_base::codec;
 use archipel_storage::RowMetadata;
 use bytes::Bytes;
 use futures_util::{StreamExt, future::join_all, stream};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -42,6 +40,7 @@ use crate::version::VersionId;
 use crate::versions::head_in;
 use noncurrent::Line;
 use progress::{Place, Progress, Unit};
+pub(crate) use status::Expiry;
 pub use status::{ExpiryCounts, ExpiryStatus};
 
 /// How often the worker looks whether something is to be done.
@@ -51,35 +50,6 @@ const SHORTEST_TICK: Duration = Duration::from_millis(100);
 /// The number of removals in one unit of background work, and of units at once.
 const UNIT_REMOVALS: usize = 8;
 const UNITS: usize = 4;
-
-/// The state of the worker that others look at.
-#[derive(Default)]
-pub(crate) struct Expiry {
-    status: Mutex<ExpiryStatus>,
-    asked: Mutex<Asked>,
-    wake: Notify,
-}
-
-/// The requests of operators.
-#[derive(Clone, Copy, Default)]
-struct Asked {
-    /// How many times a walk was asked for. Each makes everything due once more.
-    walks: u64,
-    /// The day, and the number of walks by then, for which nothing more is walked.
-    stopped: Option<(u64, u64)>,
-}
-
-impl Expiry {
-    fn change(&self, change: impl FnOnce(&mut ExpiryStatus)) {
-        change(&mut self.status.lock());
-    }
-
-    /// Returns true if nothing more is to be walked on a day.
-    fn is_stopped(&self, day: u64) -> bool {
-        let asked = *self.asked.lock();
-        asked.stopped == Some((day, asked.walks))
-    }
-}
 
 /// The buckets with active rules, by id, each with a hash of all that decides whether it is walked
 /// once more: its rules, the day and the layout.
@@ -115,8 +85,11 @@ impl Model {
     /// Returns how expiry goes on this node.
     pub fn expiry_status(&self) -> ExpiryStatus {
         let day_ms = self.day_ms();
+        // Read before the rest: a walk that no longer waits is seen to run.
+        let asked = *self.0.expiry.asked.lock();
         ExpiryStatus {
             day_ms,
+            waiting: asked.answered < asked.walks,
             ..*self.0.expiry.status.lock()
         }
     }
@@ -152,6 +125,7 @@ impl Model {
         let day = self.now_ms() / self.day_ms();
         let mut asked = expiry.asked.lock();
         asked.stopped = Some((day, asked.walks));
+        asked.answered = asked.walks;
         drop(asked);
         expiry.status.lock().running
     }
@@ -166,7 +140,8 @@ impl Model {
         if self.0.expiry.is_stopped(day) {
             return Ok(());
         }
-        let rules = self.present_rules(day)?;
+        let walks = self.0.expiry.asked.lock().walks;
+        let rules = self.present_rules(day, walks)?;
         progress.begin(self, &rules).await?;
         let due = self.due_units(&rules, progress);
         let next_ms = (!rules.is_empty()).then(|| (day + 1).saturating_mul(self.day_ms()));
@@ -175,6 +150,7 @@ impl Model {
             status.next_ms = next_ms;
         });
         if due.is_empty() {
+            self.0.expiry.answer(walks);
             return Ok(());
         }
         self.0.expiry.change(|status| {
@@ -182,6 +158,7 @@ impl Model {
             status.began_ms = self.now_ms();
             (status.parts, status.parts_done) = (due.len() as u64, 0);
         });
+        self.0.expiry.answer(walks);
         let walked = self.walk_all(day, due, &rules, progress).await;
         self.0.expiry.change(|status| {
             status.running = false;
@@ -190,11 +167,10 @@ impl Model {
         walked
     }
 
-    /// Returns the active rules, as the cache has them.
-    fn present_rules(&self, day: u64) -> Result<Rules, Error> {
+    /// Returns the active rules, as the cache has them. `walks` is how many times a walk was asked for.
+    fn present_rules(&self, day: u64, walks: u64) -> Result<Rules, Error> {
         let epoch = self.cluster().epoch().map_or(0, |epoch| epoch.config.epoch);
         let number = |number: u64| number.to_be_bytes().to_vec();
-        let walks = self.0.expiry.asked.lock().walks;
         let mut rules = BTreeMap::new();
         for bucket in self.buckets()? {
             let Some(lifecycle) = bucket.lifecycle.as_ref().filter(|l| l.is_active()) else {

@@ -49,6 +49,7 @@ pub(super) fn lifecycle_info(admin: &Admin) -> LifecycleInfo {
         day_seconds: status.day_ms / 1000,
         buckets: status.buckets,
         running: status.running,
+        waiting: status.waiting,
         began_ms: status.began_ms,
         ended_ms: status.ended_ms,
         next_ms: status.next_ms,

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{Accepted, At, Json, Query, Refusal};
+use super::node::STATUS_TIMEOUT;
 use super::page::page;
 use super::types::{OperationInfo, OperationKind, OperationState, Page, RepairNode};
 use super::{Admin, repair, upkeep, verify};
@@ -126,6 +127,7 @@ pub(super) async fn cancel(
 async fn operations(admin: &Admin) -> Vec<OperationInfo> {
     let mut all = vec![lifecycle(admin), verification(admin)];
     all.extend(garbage_collection(admin).await);
+    all.push(rotation(admin).await);
     all.push(snapshot(admin));
     let told = repair::gather(admin, None).await;
     let me = admin.model.cluster().me().node.to_string();
@@ -268,7 +270,7 @@ fn snapshot(admin: &Admin) -> OperationInfo {
 
 fn lifecycle(admin: &Admin) -> OperationInfo {
     let info = upkeep::lifecycle_info(admin);
-    let state = match info.running {
+    let state = match info.running || info.waiting {
         true => OperationState::Running,
         false => OperationState::Idle,
     };
@@ -281,6 +283,43 @@ fn lifecycle(admin: &Admin) -> OperationInfo {
         unit: Some("parts of buckets".into()),
         problems: info.failed,
         ..OperationInfo::new(OperationKind::Lifecycle, None, state)
+    }
+}
+
+/// Returns the rotation of the keyring: all of the cluster work on it.
+async fn rotation(admin: &Admin) -> OperationInfo {
+    let of = |state| OperationInfo::new(OperationKind::KeyringRotation, None, state);
+    let unknown = |why: String| OperationInfo {
+        trouble: Some(why),
+        ..of(OperationState::Unknown)
+    };
+    let ring = match tokio::time::timeout(STATUS_TIMEOUT, admin.model.keyring_status()).await {
+        Ok(Ok(ring)) => ring,
+        Ok(Err(error)) => return unknown(error.to_string()),
+        Err(_) => return unknown("the keyring cannot be read in time".into()),
+    };
+    // After a pass that found nothing to wrap again, only the last one is to come.
+    let state = match (ring.is_rotating, ring.last_pass_ms) {
+        (true, None) => OperationState::Running,
+        _ => OperationState::Idle,
+    };
+    OperationInfo {
+        began_ms: ring
+            .keys
+            .last()
+            .filter(|_| ring.is_rotating)
+            .map(|key| key.made_ms),
+        next_ms: ring.last_pass_ms,
+        done: ring.buckets_done,
+        all: Some(ring.buckets),
+        unit: Some("buckets".into()),
+        problems: if ring.is_rotating {
+            ring.counts.failed
+        } else {
+            0
+        },
+        trouble: ring.trouble,
+        ..of(state)
     }
 }
 

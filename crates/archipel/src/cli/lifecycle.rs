@@ -3,9 +3,10 @@
 use archipel_api::admin::types::LifecycleInfo;
 use clap::Subcommand;
 
+use super::progress::{LOOK, Progress, bar};
 use super::table;
 use super::target::Target;
-use crate::client::Failure;
+use crate::client::{Client, Failure};
 use crate::config::size;
 
 /// The length of a day in seconds, unless a test makes it shorter.
@@ -17,7 +18,11 @@ pub enum Command {
     /// Show what the server removed by lifecycle rules, and when it looks next
     Status,
     /// Apply all rules now, instead of after midnight. A walk that was cancelled begins again
-    Start,
+    Start {
+        /// Wait for the end of the walk. Exit status 1 if removals failed
+        #[arg(long)]
+        wait: bool,
+    },
 }
 
 /// Runs a subcommand.
@@ -25,12 +30,47 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let info: LifecycleInfo = match command {
         Command::Status => client.get("/v1/lifecycle").await?,
-        Command::Start => client.post("/v1/lifecycle/start", &()).await?,
+        Command::Start { wait } => {
+            let started = client.post("/v1/lifecycle/start", &()).await?;
+            if wait {
+                return walked(target, &client, started).await;
+            }
+            started
+        }
     };
-    if target.json {
-        table::print_json(&info)
-    } else {
-        show(&info)
+    print(target, &info)
+}
+
+/// Waits for the end of a walk, and prints its result. Fails if removals failed meanwhile.
+async fn walked(target: &Target, client: &Client, started: LifecycleInfo) -> Result<(), Failure> {
+    let failed_before = started.failed;
+    let (mut info, mut progress) = (started, Progress::new());
+    while info.running || info.waiting {
+        // The counts are those of the walk before until this one begins.
+        let done = if info.running { info.parts_done } else { 0 };
+        let removed = info.expired_objects + info.expired_versions + info.expired_markers;
+        progress.show(&format!(
+            "{} {done} of {} parts, {removed} removed since the start of the server",
+            bar(done, info.parts),
+            info.parts
+        ));
+        tokio::time::sleep(LOOK).await;
+        info = client.get("/v1/lifecycle").await?;
+    }
+    progress.end();
+    print(target, &info)?;
+    match info.failed.saturating_sub(failed_before) {
+        0 => Ok(()),
+        failed => Err(Failure::new(format!(
+            "{failed} removals failed; the server tries them again, and its log says why"
+        ))),
+    }
+}
+
+fn print(target: &Target, info: &LifecycleInfo) -> Result<(), Failure> {
+    match target.json {
+        true => table::print_json(info),
+        false => show(info),
     }
 }
 
@@ -58,6 +98,9 @@ fn walk_line(info: &LifecycleInfo) -> String {
             "{done} of {all} parts done; started {} ago",
             table::age(info.began_ms)
         );
+    }
+    if info.waiting {
+        return "begins in a moment".into();
     }
     let last = match info.ended_ms {
         0 => "none since the start".into(),

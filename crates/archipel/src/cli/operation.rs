@@ -45,10 +45,11 @@ pub enum Command {
 }
 
 /// The kinds of operations, as the API names them.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "anti-entropy",
     "block-repair",
     "garbage-collection",
+    "keyring-rotation",
     "layout-change",
     "lifecycle",
     "scrub",

@@ -1,4 +1,46 @@
-//! What others see of expiry.
+//! The state of expiry on this node, and the requests of operators.
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The state of the worker that others look at.
+#[derive(Default)]
+pub(crate) struct Expiry {
+    pub(super) status: Mutex<ExpiryStatus>,
+    pub(super) asked: Mutex<Asked>,
+    pub(super) wake: Notify,
+}
+
+/// The requests of operators.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// How many times a walk was asked for. Each makes everything due once more.
+    pub walks: u64,
+    /// The number of walks that have begun, had nothing to do, or were cancelled.
+    pub answered: u64,
+    /// The day, and the number of walks by then, for which nothing more is walked.
+    pub stopped: Option<(u64, u64)>,
+}
+
+impl Expiry {
+    /// Changes the status.
+    pub(super) fn change(&self, change: impl FnOnce(&mut ExpiryStatus)) {
+        change(&mut self.status.lock());
+    }
+
+    /// Returns true if nothing more is to be walked on a day.
+    pub(super) fn is_stopped(&self, day: u64) -> bool {
+        let asked = *self.asked.lock();
+        asked.stopped == Some((day, asked.walks))
+    }
+
+    /// Notes that no walk waits of the first so many.
+    pub(super) fn answer(&self, walks: u64) {
+        let mut asked = self.asked.lock();
+        // A cancellation may have answered later ones meanwhile.
+        asked.answered = asked.answered.max(walks);
+    }
+}
 
 /// How expiry goes on this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -9,6 +51,8 @@ pub struct ExpiryStatus {
     pub buckets: u64,
     /// True while a walk runs.
     pub running: bool,
+    /// True if an operator asked for a walk that has not begun.
+    pub waiting: bool,
     /// The start and the end of the last walk in milliseconds since 1970; 0 for never since the
     /// start of the node.
     pub began_ms: u64,

@@ -88,6 +88,34 @@ async fn expire(model: &Model, progress: &mut Progress) -> ExpiryCounts {
 }
 
 #[tokio::test]
+async fn a_walk_waits_from_the_request_to_its_beginning() {
+    let (model, _wall) = model().await;
+    let progress = &mut Progress::default();
+    let waits = || model.expiry_status().waiting;
+    assert!(!waits());
+    model.start_expiry();
+    assert!(waits());
+    expire(&model, progress).await;
+    assert!(!waits(), "without rules there is nothing to walk");
+    set(&model, vec![rule("old/", Expiration::Days(2))]).await;
+    expire(&model, progress).await;
+    let ended = model.expiry_status();
+    assert!(ended.parts_done > 0);
+    model.start_expiry();
+    assert!(waits());
+    expire(&model, progress).await;
+    assert!(!waits());
+    assert_eq!(
+        model.expiry_status().parts_done,
+        ended.parts_done,
+        "walked again"
+    );
+    model.start_expiry();
+    model.stop_expiry();
+    assert!(!waits(), "cancelled");
+}
+
+#[tokio::test]
 async fn objects_vanish_at_the_midnight_after_their_days() {
     let (model, wall) = model().await;
     let progress = &mut Progress::default();
@@ -243,7 +271,7 @@ async fn a_walk_goes_on_where_a_restart_interrupted_it() {
         put(&model, &format!("k{n:03}"), 1, &[]).await;
     }
     set(&model, vec![rule("none", Expiration::Date(NOON))]).await;
-    let rules = model.present_rules(NOON / DAY_MS).unwrap();
+    let rules = model.present_rules(NOON / DAY_MS, 0).unwrap();
     let due = model.due_units(&rules, &Progress::default());
     assert!(due.len() > 8, "{due:?}");
 

@@ -35,6 +35,9 @@ pub struct LifecycleInfo {
     pub buckets: u64,
     /// True while a walk runs.
     pub running: bool,
+    /// True if a walk was asked for that has not begun.
+    #[serde(default)]
+    pub waiting: bool,
     /// The start of the current or last walk in milliseconds since 1970; 0 for none.
     pub began_ms: u64,
     /// The end of the last walk; 0 for none.

@@ -23,6 +23,8 @@ pub enum OperationKind {
     Lifecycle,
     /// Makes a snapshot of a node's metadata.
     Snapshot,
+    /// Wraps the keys of encrypted objects, and secrets, by the newest key of the keyring.
+    KeyringRotation,
     /// Drops blocks and rows that nothing refers to any more.
     #[default]
     GarbageCollection,
@@ -39,6 +41,7 @@ impl OperationKind {
             OperationKind::AntiEntropy => "anti-entropy",
             OperationKind::Lifecycle => "lifecycle",
             OperationKind::Snapshot => "snapshot",
+            OperationKind::KeyringRotation => "keyring-rotation",
             OperationKind::GarbageCollection => "garbage-collection",
         }
     }
