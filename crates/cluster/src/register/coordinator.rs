@@ -38,6 +38,8 @@ mod versions;
 
 pub use state::{Decision, Outcome, Output, Repeat, Start, Told};
 use state::{Kind, Memory, Phase, Promise, Report, counted};
+use versions::OfVersions;
+pub use versions::RowValue;
 
 /// Returns a fresh stamp above its argument.
 pub type NextStamp<'a> = dyn FnMut(Stamp) -> Stamp + 'a;
@@ -75,15 +77,7 @@ pub struct Operation<V> {
     repeat: Repeat,
     /// True if only a quorum that accepted the operation's own messages acknowledges it.
     own_quorum: bool,
-    /// True if all replicas must promise before it writes.
-    by_all: bool,
-    /// True if replicas keep the operation's value when another one replaces it.
-    is_kept: bool,
-    /// True if a replica refused in this round what the operation would take from a version.
-    is_held: bool,
-    /// The writes whose versions the operation wrote with the death of its attempt. Such a death
-    /// has the id of the version that it came with.
-    buried_with: Vec<Id>,
+    of_versions: OfVersions,
     pauses: u32,
 }
 
@@ -94,7 +88,7 @@ const MAX_SECOND_LOOKS: u32 = 8;
 /// The number of own writes that an operation sends before it gives up.
 const MAX_ATTEMPTS: usize = 32;
 
-impl<V: Clone + Eq> Operation<V> {
+impl<V: RowValue> Operation<V> {
     /// Reads the newest version. Asks the replica with the lowest index for the value at once, and
     /// the others for their stamps.
     pub fn read(start: Start) -> (Operation<V>, Vec<Output<V>>) {
@@ -197,10 +191,7 @@ impl<V: Clone + Eq> Operation<V> {
             guard_refused: false,
             repeat: Repeat::Always,
             own_quorum: false,
-            by_all: false,
-            is_kept: false,
-            is_held: false,
-            buried_with: Vec::new(),
+            of_versions: OfVersions::default(),
             pauses: 0,
         }
     }
@@ -251,7 +242,7 @@ impl<V: Clone + Eq> Operation<V> {
             Answer::Ahead | Answer::Lacking { .. } => self.failed.insert(from),
             Answer::Held => {
                 self.failed.insert(from);
-                self.is_held = true;
+                self.of_versions.held.insert(from);
             }
             Answer::Guarded => return self.on_guarded(from, next),
             Answer::Found {

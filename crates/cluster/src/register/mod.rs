@@ -39,7 +39,7 @@ pub mod windows;
 #[cfg(test)]
 mod tests;
 
-pub use coordinator::{Decision, NextStamp, Operation, Outcome, Output, Repeat, Start};
+pub use coordinator::{Decision, NextStamp, Operation, Outcome, Output, Repeat, RowValue, Start};
 pub use intent::Intent;
 pub use message::{Answer, Request, Version};
 pub use quorum::{Quorums, ReplicaSet};

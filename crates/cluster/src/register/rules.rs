@@ -86,6 +86,9 @@ pub enum Mutant {
     HoldByQuorum,
     /// A change of a bucket's settings is answered before every node knows of it.
     AnswerEarly,
+    /// A write that guards refused ends without effect although a replica may hold its attempt, and may
+    /// keep it as a version.
+    RetryRefused,
 }
 
 impl Mutant {
@@ -139,10 +142,11 @@ impl Mutant {
 
     /// The mutants that the model does not show, because its scenarios are too small. A test of each
     /// shows it with one schedule.
-    pub const BY_SCHEDULE: [Mutant; 3] = [
+    pub const BY_SCHEDULE: [Mutant; 4] = [
         Mutant::TakeBelowFloor,
         Mutant::AgreeUnfrozen,
         Mutant::FloorOutlivesRows,
+        Mutant::RetryRefused,
     ];
 }
 

@@ -109,3 +109,29 @@ async fn a_write_from_before_replaces_no_protected_null_version() {
         assert_eq!(head.unwrap(), protected);
     }
 }
+
+/// The fences of two replicas refuse the write, and the node's own replica takes it. If the node then wrote
+/// a version with a name, the replica would keep the first attempt as the null version, too.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fences_refuse_is_not_also_the_null_version() {
+    let mut system = System::new(3).await;
+    system.put("a", "old", Condition::Always).await.unwrap();
+    let late = system.models[2].begin_object(&system.bucket, "a").unwrap();
+    system.cut(Some(2));
+    let first = system.models[0].clone();
+    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    enabled.await.unwrap();
+    first.refresh_all().await.unwrap();
+    // The new version gets a later stamp than the write.
+    let world = system.world.as_ref().unwrap();
+    for node in [0, 1] {
+        world.set_clock_ahead(node, AHEAD);
+    }
+    system.put("a", "new", Condition::Always).await.unwrap();
+    system.cut(None);
+    while system.models[2].refresh_all().await.is_err() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let written = finish(late, "late").await;
+    assert!(matches!(written, Err(Error::Unavailable(_))), "{written:?}");
+}

@@ -7,7 +7,7 @@ use archipel_base::Stamp;
 use archipel_cluster::register::epoch::Config;
 use archipel_cluster::register::floor::{FloorAnswer, FloorRequest};
 use archipel_cluster::register::windows::{Prints, WindowId};
-use archipel_cluster::register::{Answer, Request, Version};
+use archipel_cluster::register::{Answer, Request, RowValue, Version};
 
 /// A machine's disk. A replaced disk has another name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,6 +50,8 @@ pub enum Value {
     /// An epoch.
     Config(Rc<Config<StoreName>>),
 }
+
+impl RowValue for Value {}
 
 /// A message. Each carries its sender's epoch, so that a machine that lags behind learns it.
 #[derive(Clone, Debug)]

@@ -5,12 +5,12 @@ use archipel_base::Stamp;
 use super::fate::Fate;
 use super::state::{Kind, Phase, Promise, Purpose, Report};
 use super::versions::{is_living, told};
-use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output, Repeat};
+use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output, Repeat, RowValue};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;
 
-impl<V: Clone + Eq> Operation<V> {
+impl<V: RowValue> Operation<V> {
     /// Goes on if the answers allow it. After a `timeout` it waits for no further answer.
     pub(super) fn advance(&mut self, timeout: bool, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
         match self.phase.clone() {
@@ -57,7 +57,7 @@ impl<V: Clone + Eq> Operation<V> {
     /// Returns true if the operation needs a promise of a replica that is not among these. Once it has
     /// sent its write, it only asks what became of it.
     fn lacks_promises(&self, from: ReplicaSet) -> bool {
-        let needs_all = self.by_all && self.attempts.is_empty();
+        let needs_all = self.of_versions.by_all && self.attempts.is_empty();
         needs_all
             && !self.rules.breaks(Mutant::HoldByQuorum)
             && !self.quorums().all().without(from).is_empty()
@@ -188,6 +188,15 @@ impl<V: Clone + Eq> Operation<V> {
                     return self.settle(ballot, newest, held, promises, Outcome::Unknown);
                 }
                 Fate::Never if self.is_touched(promises) => return self.end(Outcome::Unknown),
+                // Its first attempt may show up again as a version of its own.
+                Fate::Never if self.may_surface(&newest, promises) => {
+                    let is_told = timeout || self.unanswered() == ReplicaSet::EMPTY;
+                    return if is_told {
+                        self.end(Outcome::Unknown)
+                    } else {
+                        Vec::new()
+                    };
+                }
                 Fate::Never if !self.repeats(&newest) && !self.guard_refused => {
                     return self.settle(ballot, newest, held, promises, Outcome::Overtaken);
                 }

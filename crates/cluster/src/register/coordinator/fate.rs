@@ -2,8 +2,8 @@
 
 use archipel_base::Stamp;
 
-use super::Operation;
 use super::state::{Kind, Memory, Promise, Start};
+use super::{Operation, RowValue};
 use crate::register::intent::{self, Intent};
 use crate::register::message::{Remembered, Version};
 use crate::register::quorum::ReplicaSet;
@@ -22,7 +22,7 @@ pub(super) enum Fate {
     Unknown,
 }
 
-impl<V: Clone + Eq> Operation<V> {
+impl<V: RowValue> Operation<V> {
     /// Returns true if a quorum has accepted one of the operation's own messages.
     pub fn has_own_quorum(&self) -> bool {
         let mut attempts = self.attempts.iter();
@@ -90,7 +90,7 @@ impl<V: Clone + Eq> Operation<V> {
     }
 
     /// Returns what all replicas that answered remember.
-    fn memories(&self, promises: &[Promise<V>]) -> Vec<Memory> {
+    pub(super) fn memories(&self, promises: &[Promise<V>]) -> Vec<Memory> {
         let promised = promises.iter().map(|promise| Memory {
             from: promise.report.from,
             remembered: promise.remembered.clone(),
@@ -186,7 +186,7 @@ mod tests {
             rules: Rules::CORRECT,
             quorums: Quorums::of_versions(vec![(0..3).collect()]),
         };
-        Operation::<u8>::fate_of_past(start, &intent, epoch, at(20), told.collect())
+        Operation::<u32>::fate_of_past(start, &intent, epoch, at(20), told.collect())
     }
 
     #[test]

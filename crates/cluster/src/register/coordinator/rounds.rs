@@ -3,18 +3,18 @@
 use archipel_base::Stamp;
 
 use super::state::{Phase, Promise, Purpose, Report};
-use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output};
+use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output, RowValue};
 use crate::register::message::{Request, Version};
 use crate::register::quorum::ReplicaSet;
 
-impl<V: Clone + Eq> Operation<V> {
+impl<V: RowValue> Operation<V> {
     pub(super) fn enter(&mut self, phase: Phase<V>, to: ReplicaSet) -> Vec<Output<V>> {
         self.phase = phase;
         self.round += 1;
         self.refused = ReplicaSet::EMPTY;
         self.memories.clear();
         self.failed = self.left_out;
-        self.is_held = false;
+        self.of_versions.held = ReplicaSet::EMPTY;
         self.send_to(to)
     }
 
@@ -51,6 +51,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.highest = self.highest.max(stamp);
         self.attempts.push((stamp, ReplicaSet::EMPTY));
         let write = self.write_id().unwrap_or_default();
+        self.of_versions.note_sent(value.as_ref());
         let version = Version {
             stamp,
             write,
@@ -100,7 +101,7 @@ impl<V: Clone + Eq> Operation<V> {
     /// Returns the outcome when nothing more can be done. Without an own write sent, nothing
     /// happened.
     pub(super) fn cannot_go_on(&self) -> Outcome<V> {
-        if self.is_held && self.attempts.is_empty() {
+        if !self.of_versions.held.is_empty() && self.attempts.is_empty() {
             Outcome::Held
         } else if self.attempts.is_empty() || self.resolves() {
             Outcome::Unavailable

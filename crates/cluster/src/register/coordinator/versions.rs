@@ -1,24 +1,84 @@
 //! Operations on versions of an object: looks at one, and attempts that replicas keep.
 
-use archipel_base::Stamp;
-use archipel_storage::VersionName;
+use archipel_base::{Id, Stamp};
+use archipel_storage::{Value, VersionName};
 
-use super::state::{Kind, Phase, Promise, Purpose, Report, Start, Told};
+use super::state::{Kind, Memory, Phase, Promise, Purpose, Report, Start, Told};
 use super::{Operation, Outcome, Output, Repeat};
 use crate::register::message::Version;
-use crate::register::quorum::ReplicaSet;
+use crate::register::quorum::{Quorums, ReplicaSet};
+use crate::register::rules::Mutant;
 use crate::register::versions::{From, Verdict, VersionReport, judge};
 
-impl<V: Clone + Eq> Operation<V> {
+/// A value of a register: it may be a version of an object, and may change other versions.
+pub trait RowValue: Clone + Eq {
+    /// Returns the name of the version that the value is.
+    fn name(&self) -> VersionName {
+        None
+    }
+
+    /// Returns true if the value changes other versions, too.
+    fn changes_others(&self) -> bool {
+        false
+    }
+}
+
+impl RowValue for Value {
+    fn name(&self) -> VersionName {
+        self.version_name()
+    }
+
+    fn changes_others(&self) -> bool {
+        !self.changes().is_empty()
+    }
+}
+
+/// Checkers use numbers as values.
+impl RowValue for u32 {}
+
+/// What an operation has to know because an object has versions.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct OfVersions {
+    /// True if replicas keep the operation's value when another one replaces it.
+    pub is_kept: bool,
+    /// True if all replicas must promise before it writes.
+    pub by_all: bool,
+    /// The replicas that refused in this round what the operation would take from a version.
+    pub held: ReplicaSet,
+    /// The writes whose versions the operation wrote with the death of its attempt. Such a death
+    /// has the id of the version that it came with.
+    pub buried_with: Vec<Id>,
+    /// The versions that its attempts were.
+    sent: Vec<VersionName>,
+    /// True if an attempt changed other versions, too.
+    sent_changes: bool,
+}
+
+impl OfVersions {
+    /// Notes what an attempt writes. A tombstone is of the null version.
+    pub fn note_sent<V: RowValue>(&mut self, value: Option<&V>) {
+        let name = value.and_then(V::name);
+        if !self.sent.contains(&name) {
+            self.sent.push(name);
+        }
+        self.sent_changes |= value.is_some_and(V::changes_others);
+    }
+}
+
+impl<V: RowValue> Operation<V> {
     /// Returns the operation. If `is_kept` is true, it writes a version with the name of the stamp
     /// of its attempt, and replicas keep what was accepted. Such an operation sends one attempt.
     /// If the attempt took no effect, the operation ends only after the attempt is dead.
     #[must_use]
     pub fn keeping(self, is_kept: bool) -> Operation<V> {
         let repeat = if is_kept { Repeat::Never } else { self.repeat };
-        Operation {
+        let of_versions = OfVersions {
             is_kept,
+            ..self.of_versions
+        };
+        Operation {
             repeat,
+            of_versions,
             ..self
         }
     }
@@ -28,7 +88,14 @@ impl<V: Clone + Eq> Operation<V> {
     /// its guard moved above the stamp of this one.
     #[must_use]
     pub fn promised_by_all(self, by_all: bool) -> Operation<V> {
-        Operation { by_all, ..self }
+        let of_versions = OfVersions {
+            by_all,
+            ..self.of_versions
+        };
+        Operation {
+            of_versions,
+            ..self
+        }
     }
 
     /// Reads a version of an object: [`Outcome::Seen`] or [`Outcome::Open`]. The driver asks each
@@ -61,7 +128,7 @@ impl<V: Clone + Eq> Operation<V> {
         if value.is_none() {
             return self.end(Outcome::Unknown);
         }
-        self.buried_with.push(newest.write);
+        self.of_versions.buried_with.push(newest.write);
         let version = Version {
             stamp: ballot,
             value,
@@ -105,7 +172,7 @@ impl<V: Clone + Eq> Operation<V> {
 
     /// Returns true if replicas keep the operation's value when another one replaces it.
     pub fn is_keeping(&self) -> bool {
-        self.is_kept || matches!(self.kind, Kind::Resolve { name: Some(_), .. })
+        self.of_versions.is_kept || matches!(self.kind, Kind::Resolve { name: Some(_), .. })
     }
 
     /// Returns true if the promises show that another operation decided about the operation's attempt
@@ -117,7 +184,8 @@ impl<V: Clone + Eq> Operation<V> {
         let attempt = self.attempt();
         let own = self.write_id();
         let is_own = |one: &VersionReport| {
-            let is_buried = one.value.is_none() && self.buried_with.contains(&one.write);
+            let is_buried =
+                one.value.is_none() && self.of_versions.buried_with.contains(&one.write);
             Some(one.write) == own || is_buried
         };
         self.is_keeping()
@@ -125,6 +193,42 @@ impl<V: Clone + Eq> Operation<V> {
                 let mut versions = promise.report.versions.iter();
                 versions.any(|one| one.name == attempt && one.stamp != Stamp::ZERO && !is_own(one))
             })
+    }
+
+    /// Returns true if an attempt that the guard refused may take effect later, although no quorum held
+    /// it: a replica whose guard lags may hold it, and keeps it when another version replaces it.
+    /// Attempts with names of their own are buried instead.
+    pub(super) fn may_surface(&self, newest: &Version<V>, promises: &[Promise<V>]) -> bool {
+        self.guard_refused
+            && !self.is_keeping()
+            && !self.is_replaced_by(newest)
+            && !self.was_never_accepted(promises)
+            && !self.rules.breaks(Mutant::RetryRefused)
+    }
+
+    /// Returns true if the version found, written again under the ballot, replaces whatever the attempts
+    /// changed. If it is newer than the first attempt, another operation may have decided on that as a
+    /// version.
+    fn is_replaced_by(&self, newest: &Version<V>) -> bool {
+        let found = newest.value.as_ref().and_then(V::name);
+        let same = |name: &VersionName| *name == found;
+        let mut attempts = self.attempts.iter();
+        self.of_versions.sent.iter().all(same)
+            && !self.of_versions.sent_changes
+            && attempts.all(|(stamp, _)| newest.stamp < *stamp)
+    }
+
+    /// Returns true if all replicas since the first attempt remember that they accepted no attempt. Below
+    /// the ballot they accept none any more, so nobody can find one.
+    fn was_never_accepted(&self, promises: &[Promise<V>]) -> bool {
+        let first = self.attempts.first().map_or(Stamp::ZERO, |(s, _)| *s);
+        let memories = self.memories(promises).into_iter();
+        let never = memories.filter(|memory: &Memory| {
+            memory.remembered.accepted.is_empty() && memory.remembered.known_from <= first
+        });
+        let never: ReplicaSet = never.map(|memory| memory.from).collect();
+        let is_told = |layout: &Quorums| layout.all().without(never).is_empty();
+        !self.skipped_epochs && self.layouts.iter().all(is_told)
     }
 
     /// Returns true if all replicas promised, and none holds the attempt as a version: then none

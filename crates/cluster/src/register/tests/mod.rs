@@ -10,6 +10,7 @@ use super::rules::Rules;
 
 mod epochs;
 mod floors;
+mod refused;
 mod transcripts;
 mod versions;
 mod windows;

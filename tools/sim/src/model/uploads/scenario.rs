@@ -1,7 +1,7 @@
 //! Clients, their tasks and the faults of a world.
 
 use archipel_cluster::register::epoch::Config;
-use archipel_cluster::register::{Intent, Rules};
+use archipel_cluster::register::{Intent, RowValue, Rules};
 
 /// A client's task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,6 +41,8 @@ pub struct Value {
     /// Of an object: the completion that it is. Of an upload: the write that it points to.
     pub intent: Option<Intent>,
 }
+
+impl RowValue for Value {}
 
 /// A small world to explore.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -44,6 +44,12 @@ const SETTINGS: &[(u64, &[Task])] = &[
     ),
     (3, &[Task::Get, Task::Get, Task::Put, Task::LookNull]),
 ];
+/// The first client's node may not have heard of the change, so that fences refuse what it sends.
+const REFUSED: &[(u64, &[Task])] = &[
+    (12, &[Task::PutNull]),
+    (0, &[Task::PutNull, Task::Enable, Task::Put, Task::LookNull]),
+    (3, &[Task::Get, Task::Kill(0), Task::Get, Task::LookNull]),
+];
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
     (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
@@ -105,6 +111,7 @@ pub fn walks() -> Vec<Versions> {
             ..faulty("versions: everything, a layout change", ALL)
         },
         faulty("versions: the settings change", SETTINGS),
+        faulty("versions: fences refuse a put", REFUSED),
     ]
 }
 
@@ -115,7 +122,7 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
         Mutant::NoPromotion | Mutant::IgnoreChanges => 1,
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
         Mutant::MixNullVersions => 6,
-        Mutant::HoldByQuorum | Mutant::AnswerEarly => all.len() - 1,
+        Mutant::HoldByQuorum | Mutant::AnswerEarly => all.len() - 2,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
         _ => 0,
     };

@@ -332,12 +332,27 @@ impl Versions {
                 let reply = doing.means.clone().unwrap_or(Reply::Failed);
                 self.answer_client(world, c, reply);
             }
+            (_, Call::PutNull(number), Outcome::Guarded) => self.follow(world, c, number),
             (_, Call::Get | Call::List | Call::Look(_), _)
             | (_, _, Outcome::Unavailable | Outcome::Guarded) => {
                 self.void(world, c);
             }
             _ => world.clients[c].crash(),
         }
+    }
+
+    /// Puts a version instead of the null version, because the settings have changed.
+    fn follow(&self, world: &mut World, c: usize, number: u32) {
+        let client = &mut world.clients[c];
+        client.knows = true;
+        if let Some(doing) = client.doing.as_mut() {
+            (doing.call, doing.by_new) = (Call::Put(number), true);
+        }
+        let own = |e: &&mut Event| e.client == c;
+        if let Some(event) = world.history.iter_mut().rev().find(own) {
+            event.call = Call::Put(number);
+        }
+        self.run(world, c, Step::Main);
     }
 
     /// Ends a task that certainly did nothing.
