@@ -25,6 +25,7 @@ impl<V: RowValue> Operation<V> {
                 }
                 match self.obstacle(timeout) {
                     Some(Obstacle::Others) => self.pause(),
+                    Some(Obstacle::Failures) if !timeout && self.may_be_held() => Vec::new(),
                     Some(Obstacle::Failures) => self.end(self.cannot_go_on()),
                     None => Vec::new(),
                 }

@@ -101,7 +101,7 @@ impl<V: RowValue> Operation<V> {
     /// Returns the outcome when nothing more can be done. Without an own write sent, nothing
     /// happened.
     pub(super) fn cannot_go_on(&self) -> Outcome<V> {
-        if !self.of_versions.held.is_empty() && self.attempts.is_empty() {
+        if self.is_surely_held() && self.attempts.is_empty() {
             Outcome::Held
         } else if self.attempts.is_empty() || self.resolves() {
             Outcome::Unavailable

@@ -195,6 +195,19 @@ impl<V: RowValue> Operation<V> {
             })
     }
 
+    /// Returns true if replicas of every quorum refused what the operation would take. One of them has
+    /// heard of each end of a protection that was acknowledged.
+    pub(super) fn is_surely_held(&self) -> bool {
+        self.quorums().is_blocked_by(self.of_versions.held)
+    }
+
+    /// Returns true if a replica refused what the operation would take, and those that have not answered
+    /// may show that it is refused for sure.
+    pub(super) fn may_be_held(&self) -> bool {
+        let held = self.of_versions.held;
+        !held.is_empty() && !self.is_surely_held() && !self.unanswered().is_empty()
+    }
+
     /// Returns true if an attempt that the guard refused may take effect later, although no quorum held
     /// it: a replica whose guard lags may hold it, and keeps it when another version replaces it.
     /// Attempts with names of their own are buried instead.

@@ -1,4 +1,4 @@
-//! Plain writes that guards refuse.
+//! Plain writes that guards refuse, and replicas that refuse what would be taken from a version.
 
 use archipel_storage::{RowVersion, Value, VersionName};
 use bytes::Bytes;
@@ -220,5 +220,61 @@ fn a_refused_write_of_the_version_that_is_current_has_no_effect() {
     for cell in &replicas.cells[..2] {
         assert_eq!(cell.write, Id([9; 16]));
         assert!(cell.stamp > replicas.cells[2].stamp);
+    }
+}
+
+/// What a replica does with the `Prepare` of an operation that takes something from a version.
+#[derive(Clone, Copy)]
+enum Does {
+    Promise,
+    Hold,
+    Fail,
+}
+
+/// Returns how an operation ends whose replicas do this, in this order.
+fn taking(by_all: bool, does: [Does; 3]) -> (Option<Outcome<Value>>, usize) {
+    let mut replicas = Guarded::holding(None, 10);
+    let mut clock = clock_after(99);
+    let mut sent = replicas.begin(|start| {
+        let (operation, outputs) = Operation::update(start, Id([1; 16]), true, &mut clock.next());
+        (operation.promised_by_all(by_all), outputs)
+    });
+    for (replica, does) in does.into_iter().enumerate() {
+        match does {
+            Does::Promise => replicas.answer(&mut sent, &[replica], &mut clock),
+            Does::Fail => sent.fail(replica, &mut clock),
+            Does::Hold => {
+                let (operation, next) = (&mut sent.operation, &mut clock.next());
+                let more = operation.on_answer(replica, 1, Answer::Held, next);
+                sent.note(more);
+            }
+        }
+        if sent.done.is_some() {
+            return (sent.done, replica + 1);
+        }
+    }
+    let more = sent.operation.give_up();
+    sent.note(more);
+    (sent.done, 4)
+}
+
+/// One replica may not have heard that the protection has ended.
+#[test]
+fn a_version_counts_as_protected_only_if_every_quorum_says_so() {
+    use Does::{Fail, Hold, Promise};
+    for (by_all, does, answers, outcome) in [
+        (true, [Hold, Hold, Promise], 2, Outcome::Held),
+        (true, [Hold, Promise, Hold], 3, Outcome::Held),
+        (true, [Hold, Fail, Hold], 3, Outcome::Held),
+        (true, [Fail, Hold, Hold], 1, Outcome::Unavailable),
+        (true, [Hold, Promise, Promise], 3, Outcome::Unavailable),
+        (true, [Hold, Promise, Fail], 3, Outcome::Unavailable),
+        (true, [Promise, Promise, Hold], 3, Outcome::Unavailable),
+        (true, [Promise, Promise, Fail], 3, Outcome::Unavailable),
+        (false, [Hold, Hold, Promise], 2, Outcome::Held),
+        (false, [Hold, Fail, Hold], 3, Outcome::Held),
+        (false, [Hold, Fail, Promise], 3, Outcome::Unavailable),
+    ] {
+        assert_eq!(taking(by_all, does), (Some(outcome), answers));
     }
 }
