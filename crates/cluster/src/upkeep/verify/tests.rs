@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use archipel_base::{PartitionId, Stamp};
 use archipel_storage::engine::Durability;
-use archipel_storage::{Row, RowKey, RowTxn, Value};
+use archipel_storage::{Row, RowKey, RowTxn, RowVersion, Value};
 use bytes::Bytes;
 
 use super::local::verify_here;
@@ -164,6 +164,55 @@ async fn verification_reports_rows_of_stale_partitions() {
     let found = verify_here(node.upkeep(), false).await;
     assert_eq!(found.problems, 1, "{found:?}");
     assert!(found.told[0].contains("is stale"), "{found:?}");
+}
+
+/// A purge drops the rows of objects before those of their kept versions. What it has left is stale, and
+/// not damaged.
+#[tokio::test(start_paused = true)]
+async fn a_purge_that_is_under_way_does_not_look_like_damage() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(4, 3, latency, 1, VERSIONED).await.unwrap();
+    let node = &world.nodes[0];
+    // The store counts as purged from here on, so that the verification does not do it.
+    let found = verify_here(node.upkeep(), false).await;
+    assert_eq!(found.problems, 0, "{found:?}");
+    let epoch = node.epoch().unwrap();
+    let elsewhere = all_partitions().find(|partition| !node.upkeep().is_here(&epoch, *partition));
+    let stamp = node.next_stamp(Stamp::ZERO);
+    for partition in [elsewhere.unwrap(), here(node, &epoch)] {
+        let object = RowKey {
+            partition,
+            key: Bytes::from_static(b"o/k"),
+        };
+        let prefix = (VERSIONED.kept_prefix)(&object).unwrap();
+        let kept = crate::node::replica::versions::kept_row(&prefix, &object, Some(stamp));
+        let version = RowVersion {
+            at: Some(stamp),
+            ..RowVersion::default()
+        };
+        let row = Row {
+            promised: stamp,
+            stamp,
+            value: Some(Value {
+                version: Some(Box::new(version)),
+                ..Value::default()
+            }),
+            ..Row::default()
+        };
+        let set = move |txn: &mut RowTxn<'_>| txn.set(&kept, &row);
+        node.store().transact(Durability::Fsync, set).await.unwrap();
+    }
+    let found = verify_here(node.upkeep(), false).await;
+    let tell = |what: &str| found.told.iter().filter(|told| told.contains(what)).count();
+    assert_eq!(tell("is stale"), 1, "{found:?}");
+    // That of the other partition.
+    assert_eq!(tell("a kept version"), 1, "{found:?}");
+}
+
+/// Returns a partition that a node holds.
+fn here(node: &Cluster, epoch: &Epoch) -> PartitionId {
+    let mut own = all_partitions().filter(|partition| node.upkeep().is_here(epoch, *partition));
+    own.next().unwrap()
 }
 
 /// Nodes that hold the same rows have the same digest, in whatever order the rows came. Each change
