@@ -89,6 +89,8 @@ pub enum Mutant {
     /// A write that guards refused ends without effect although a replica may hold its attempt, and may
     /// keep it as a version.
     RetryRefused,
+    /// A row that held no version becomes a tombstone although it was written since.
+    RetireWritten,
 }
 
 impl Mutant {
@@ -124,7 +126,7 @@ impl Mutant {
     ];
 
     /// The mutants that the model of versions shows.
-    pub const OF_VERSIONS: [Mutant; 13] = [
+    pub const OF_VERSIONS: [Mutant; 14] = [
         Mutant::DropDisplaced,
         Mutant::IgnoreChanges,
         Mutant::AcceptLacking,
@@ -138,6 +140,7 @@ impl Mutant {
         Mutant::SpreadUnkept,
         Mutant::HoldByQuorum,
         Mutant::AnswerEarly,
+        Mutant::RetireWritten,
     ];
 
     /// The mutants that the model does not show, because its scenarios are too small. A test of each

@@ -292,3 +292,15 @@ pub fn judge(rules: Rules, quorums: &Quorums, reports: &[From<'_>]) -> Verdict {
         Verdict::Open(newest)
     }
 }
+
+/// Returns true if a row of an object holds no version, and may become a tombstone if it stays so: all
+/// replicas have accepted it, and with it the deletions that it carries. `agreed` is the agreed floor.
+pub fn may_retire(kind: VersionKind, stamp: Stamp, agreed: Stamp) -> bool {
+    kind == VersionKind::Void && stamp <= agreed
+}
+
+/// Returns true if the row that had this stamp when it [might retire](may_retire) is unchanged.
+pub fn retires(rules: Rules, current: Option<&Value>, is_same_stamp: bool) -> bool {
+    let is_void = current.is_some_and(|value| value.kind() == VersionKind::Void);
+    is_void && is_same_stamp || rules.breaks(Mutant::RetireWritten)
+}

@@ -171,7 +171,13 @@ impl Model for Versions {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         for (c, client) in world.clients.iter().enumerate() {
             if client.is_idle() {
-                if !world.is_changing(c) && client.has_more(&self.clients[c].1) {
+                let next = client.next_of(&self.clients[c].1);
+                let may_begin = match next {
+                    None => false,
+                    Some(Task::Retire) => self.void_row(world).is_some(),
+                    Some(_) => !world.is_changing(c),
+                };
+                if may_begin {
                     actions.push(Action::Begin(c));
                 }
                 continue;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use archipel_base::{PartitionId, Stamp};
 use archipel_storage::engine::{Durability, Flow};
 use archipel_storage::store::Transact;
-use archipel_storage::{Error, Row, RowKey, RowMetadata, RowReader, RowTxn, Value, VersionKind};
+use archipel_storage::{Error, Row, RowKey, RowMetadata, RowReader, RowTxn, Value};
 use bytes::Bytes;
 
 use crate::node::floors as record;
 use crate::node::tombstones::TombstoneStats;
 use crate::register::replica::above_floor;
-use crate::register::{Bounds, Cell};
+use crate::register::{Bounds, Cell, versions};
 use crate::upkeep::Upkeep;
 
 /// What a read of one page of rows found.
@@ -93,7 +93,9 @@ fn read_page(
         seen += 1;
         match metadata {
             Some(metadata) if metadata.is_live() => {
-                if is_void(&metadata) && metadata.stamp <= bounds.agreed {
+                let kind = metadata.version.as_ref().map(|version| version.kind);
+                let kind = kind.unwrap_or_default();
+                if versions::may_retire(kind, metadata.stamp, bounds.agreed) {
                     void.push((Bytes::copy_from_slice(key), metadata.stamp));
                 }
             }
@@ -119,11 +121,6 @@ fn read_page(
         damaged,
         next,
     })
-}
-
-fn is_void(metadata: &RowMetadata) -> bool {
-    let version = metadata.version.as_ref();
-    version.is_some_and(|version| version.kind == VersionKind::Void)
 }
 
 /// Drops what may be dropped of rows that a read found, as they are now. Returns the number of

@@ -1,19 +1,16 @@
 //! Tombstones and promises are dropped once every replica agrees, and only then.
 
-use std::ops::Bound;
 use std::time::Duration;
 
 use archipel_base::Id;
-use archipel_storage::engine::{Durability, Flow};
+use archipel_storage::engine::Durability;
 use archipel_storage::{Row, RowKey, RowTxn};
 
 use super::*;
 use crate::cluster::Cluster;
-use crate::data::options::{Versioning, WriteOptions};
 use crate::faults::Faults;
 use crate::layout::Epoch;
 use crate::memory::World;
-use crate::memory::versioned::VERSIONED;
 use crate::node::floors;
 use crate::node::options::Hooks;
 use crate::register::Rules;
@@ -22,6 +19,8 @@ use crate::register::rules::Mutant;
 use crate::upkeep::anti_entropy::AntiEntropyOptions;
 use crate::upkeep::anti_entropy::wire::FloorCall;
 use crate::upkeep::tests::*;
+
+mod void;
 
 const HOUR_MS: u64 = 3_600_000;
 const LONG: Duration = Duration::from_secs(300);
@@ -115,54 +114,6 @@ async fn floor_waits_for_an_unreachable_replica_and_says_why() {
     for node in &world.nodes {
         assert_eq!(row_at(node).await, None);
     }
-}
-
-/// The deletion of an object's last version leaves a row that holds no version. It goes, too.
-#[tokio::test(start_paused = true)]
-async fn a_row_without_a_version_goes_once_all_replicas_have_it() {
-    let latency = Duration::from_millis(20);
-    let world = World::new(3, 3, latency, 13, VERSIONED).await.unwrap();
-    let node = &world.nodes[0];
-    let object = key("o/k");
-    let how = WriteOptions {
-        versioning: Versioning::New,
-        ..durable()
-    };
-    let at = node.write(&object, Some(value("one")), how).await.unwrap();
-    let kill = |_: &crate::VersionSeen<'_>| crate::VersionDecision::<()>::Kill;
-    let killed = node.decide_version(&object, Some(at), durable(), kill);
-    killed.await.unwrap().unwrap();
-    let partition = object.partition;
-    let rows_at = async |node: &Cluster| {
-        let look = move |rows: &archipel_storage::RowReader<'_>| {
-            let mut found = Vec::new();
-            rows.scan_metadata(partition, &[], Bound::Unbounded, &mut |key, row| {
-                found.push((key.to_vec(), row.is_some_and(|row| row.is_live())));
-                Ok(Flow::Continue)
-            })?;
-            Ok(found)
-        };
-        node.store().read(look).await.unwrap()
-    };
-    let lives = |rows: &[(Vec<u8>, bool)]| rows.iter().any(|(_, lives)| *lives);
-    assert!(lives(&rows_at(node).await));
-    run(&world);
-    // Once for the floor above the row, and once for that above its tombstone.
-    for hours in [2, 4, 6] {
-        for node in 0..3 {
-            world.set_clock_ahead(node, Duration::from_secs(hours * 3600));
-        }
-        tokio::time::sleep(LONG).await;
-    }
-    for node in &world.nodes {
-        assert_eq!(rows_at(node).await, []);
-        assert_eq!(node.read(&object).await.unwrap(), None);
-    }
-    let floors = world
-        .nodes
-        .iter()
-        .map(|n| n.upkeep().anti_entropy_status().floors);
-    assert_eq!(floors.map(|floors| floors.retired).sum::<u64>(), 1);
 }
 
 /// A row from before the floor, delayed for days or out of an old backup, is not applied, whichever

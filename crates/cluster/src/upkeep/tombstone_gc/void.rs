@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use archipel_base::{PartitionId, Stamp};
+use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, VersionKind};
 use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::data::decision::Decision;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
+use crate::register::{Rules, versions};
 use crate::upkeep::Upkeep;
 
 /// How many void rows one walk of a partition notes. Their tombstones cause later walks.
@@ -58,11 +59,12 @@ impl Upkeep {
             frees: true,
             ..WriteOptions::durable(Durability::Fsync)
         };
-        let retired = self.update_stamped(row, how, |current| match current.value {
-            Some(value) if value.kind() == VersionKind::Void && current.stamp == stamp => {
-                Decision::Write(None)
+        let retired = self.update_stamped(row, how, |current| {
+            let is_same = current.stamp == stamp;
+            match versions::retires(Rules::CORRECT, current.value, is_same) {
+                true => Decision::Write(None),
+                false => Decision::Abort(()),
             }
-            _ => Decision::Abort(()),
         });
         Ok(retired.await?.is_ok())
     }

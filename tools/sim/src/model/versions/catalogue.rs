@@ -50,6 +50,12 @@ const REFUSED: &[(u64, &[Task])] = &[
     (0, &[Task::PutNull, Task::Enable, Task::Put, Task::LookNull]),
     (3, &[Task::Get, Task::Kill(0), Task::Get, Task::LookNull]),
 ];
+/// The last client retires rows that hold no version.
+const RETIRED: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Kill(0), Task::Put, Task::Get]),
+    (6, &[Task::Kill(0), Task::Create, Task::Look(0)]),
+    (3, &[Task::Retire, Task::Look(0), Task::Retire, Task::List]),
+];
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
     (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
@@ -112,6 +118,10 @@ pub fn walks() -> Vec<Versions> {
         },
         faulty("versions: the settings change", SETTINGS),
         faulty("versions: fences refuse a put", REFUSED),
+        Versions {
+            floors: 4,
+            ..faulty("versions: rows are retired", RETIRED)
+        },
     ]
 }
 
@@ -122,7 +132,8 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
         Mutant::NoPromotion | Mutant::IgnoreChanges => 1,
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
         Mutant::MixNullVersions => 6,
-        Mutant::HoldByQuorum | Mutant::AnswerEarly => all.len() - 2,
+        Mutant::HoldByQuorum | Mutant::AnswerEarly => all.len() - 3,
+        Mutant::RetireWritten => all.len() - 1,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
         _ => 0,
     };

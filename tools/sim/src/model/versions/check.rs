@@ -28,6 +28,8 @@ pub enum Call {
     Enable,
     /// Protects the null version for good, and gives it this metadata.
     Hold(u32),
+    /// Makes a tombstone of the object's row, if it still has this stamp and no version.
+    Retire(Stamp),
 }
 
 /// A client's answer.
@@ -178,7 +180,7 @@ fn after(event: &Event, state: &State) -> Vec<State> {
                 .collect()
         }
         (Call::Create(_), Some(Reply::Failed)) => when(current.is_some(), same()),
-        (Call::Enable, _) => same(),
+        (Call::Enable | Call::Retire(_), _) => same(),
         (Call::PutNull(_), _) if *is_held => Vec::new(),
         (Call::PutNull(number), Some(Reply::Done(_))) => vec![with(None, number, true)],
         (Call::PutNull(number), None) => {

@@ -72,8 +72,8 @@ impl Client {
         self.running.is_none()
     }
 
-    pub(super) fn has_more(&self, tasks: &[Task]) -> bool {
-        self.next_task < tasks.len()
+    pub(super) fn next_of(&self, tasks: &[Task]) -> Option<Task> {
+        tasks.get(self.next_task).copied()
     }
 
     pub(super) fn crash(&mut self) {
@@ -114,6 +114,7 @@ fn next_stamp(last: &mut u64, client: usize) -> impl FnMut(Stamp) -> Stamp + '_ 
 impl Versions {
     pub(super) fn begin(&self, world: &mut World, c: usize) {
         world.now += 1;
+        let void = self.void_row(world);
         let client = &mut world.clients[c];
         let task = self.clients[c].1[client.next_task];
         client.next_task += 1;
@@ -132,6 +133,10 @@ impl Versions {
             Task::HoldNull if !client.knows => return,
             Task::HoldNull => Call::Hold(number),
             Task::Enable => Call::Enable,
+            Task::Retire => match void {
+                Some(stamp) => Call::Retire(stamp),
+                None => return,
+            },
             Task::Get => Call::Get,
             Task::List => Call::List,
             Task::LookNull => Call::Look(None),

@@ -165,6 +165,20 @@ impl Versions {
         }
     }
 
+    /// Returns the stamp of an object's row that a replica may retire.
+    pub(super) fn void_row(&self, world: &World) -> Option<Stamp> {
+        let may_go = |node: &&Node| {
+            let kind = node.current.value.as_ref().map(Value::kind);
+            let agreed = self.bounds(node).agreed;
+            kind.is_some_and(|kind| versions::may_retire(kind, node.current.stamp, agreed))
+        };
+        world
+            .nodes
+            .iter()
+            .find(may_go)
+            .map(|node| node.current.stamp)
+    }
+
     /// Begins a floor round at the highest stamp that any replica holds or promised.
     pub(super) fn begin_floor(&self, world: &mut World) {
         world.floors_begun += 1;

@@ -34,6 +34,8 @@ pub enum Task {
     Enable,
     /// Protects the null version, and changes its metadata.
     HoldNull,
+    /// Makes a tombstone of the object's row, once a floor was agreed above it and it holds no version.
+    Retire,
 }
 
 /// A small world to explore.

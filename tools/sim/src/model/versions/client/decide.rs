@@ -64,6 +64,11 @@ impl Doing {
                     (Some(Some(object(number, at))), Reply::Done(at))
                 }
             }
+            (Step::Main, Call::Retire(stamp)) => {
+                let is_same = promises.current.stamp == stamp;
+                let retires = versions::retires(rules, current, is_same);
+                (retires.then_some(None), Reply::Done(None))
+            }
             (Step::Main, Call::Kill(name)) => {
                 (versions::kill(rules, promises, name), Reply::Done(None))
             }
@@ -126,6 +131,7 @@ impl Versions {
             }
             (Step::Main, Call::Get | Call::List) => Operation::read(start),
             (Step::Main, Call::Look(name)) => Operation::look(start, name),
+            (Step::Main, Call::Retire(_)) => Operation::update(start, id, false, next),
             (step, call) => {
                 // To settle a version follows no settings.
                 let guarded = guarded && step == Step::Main;
