@@ -47,8 +47,8 @@ class Endpoint:
 
 
 def binary() -> Path:
-    """The server under test: $ARCHIPEL_BIN, or the release build of this repository."""
-    default = Path(__file__).resolve().parents[2] / "target/release/archipel"
+    """The server under test: $ARCHIPEL_BIN, or what `cargo xtask` builds for tests."""
+    default = Path(__file__).resolve().parents[2] / "target/checked/archipel"
     return Path(os.environ.get("ARCHIPEL_BIN", default))
 
 

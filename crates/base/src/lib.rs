@@ -26,6 +26,7 @@ pub mod pieces;
 pub mod random;
 pub mod stamp;
 
+pub use archipel_boxed::boxed;
 pub use hash::BlockHash;
 pub use id::{Id, PartitionId};
 pub use node::NodeId;

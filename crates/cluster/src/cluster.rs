@@ -4,6 +4,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use archipel_base::boxed;
 use archipel_net::rpc::Service;
 
 use crate::data::Data;
@@ -27,6 +28,7 @@ pub(crate) struct Inner {
 impl Cluster {
     /// Opens the cluster as this node sees it, from its store's records. A node without a layout
     /// answers no requests until it [founds](Node::found) a cluster or hears of one.
+    #[boxed]
     pub async fn open(options: ClusterOptions) -> Result<Cluster, Error> {
         let node = Arc::new(Node::open(options).await?);
         let data = Arc::new(Data::new(node));

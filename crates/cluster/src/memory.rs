@@ -5,7 +5,7 @@ use std::sync::Arc;
 use archipel_base::clock::SystemClock;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
-use archipel_base::{Id, NodeId};
+use archipel_base::{Id, NodeId, boxed};
 use archipel_storage::Store;
 use archipel_storage::blocks::{BlockOptions, DiskConfig};
 use archipel_storage::disk::MemoryDisk;
@@ -27,6 +27,7 @@ pub use world::World;
 
 impl Cluster {
     /// Opens a cluster of one node. Its engine and disk are in memory, and gone when it is dropped.
+    #[boxed]
     pub async fn in_memory(seed: u64, hooks: Hooks) -> Result<Cluster, Error> {
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
         let store = memory_store(random.clone(), Threads::Inline)?;
@@ -36,6 +37,7 @@ impl Cluster {
     }
 
     /// Opens a node of a cluster on a given store.
+    #[boxed]
     pub async fn with_store(
         store: Store,
         node: NodeId,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_access::{Acl, Grants, Inputs, Ownership, Policy, Principal, PublicAccessBlock};
-use archipel_base::Id;
+use archipel_base::{Id, boxed};
 use serde::{Deserialize, Serialize};
 
 use crate::Model;
@@ -159,6 +159,7 @@ impl Bucket {
 impl Model {
     /// Creates a bucket in which access control lists do not count: see
     /// [`create_bucket_with`](Model::create_bucket_with).
+    #[boxed]
     pub async fn create_bucket(
         &self,
         name: &str,
@@ -173,6 +174,7 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::PublicAccessBlocked`] for a public policy that the bucket
     /// blocks.
+    #[boxed]
     pub async fn set_policy(&self, name: &str, policy: Option<BucketPolicy>) -> Result<(), Error> {
         self.change_access(name, move |bucket| {
             if let Some(policy) = &policy {
@@ -189,6 +191,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`].
+    #[boxed]
     pub async fn set_public_access_block(
         &self,
         name: &str,
@@ -221,6 +224,7 @@ impl Model {
     /// # Errors
     /// [`Error::AclGrantsOthers`] if access control lists shall not count and the bucket's own list
     /// grants something.
+    #[boxed]
     pub async fn set_ownership(
         &self,
         name: &str,
@@ -241,6 +245,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Bucket::check_acl`].
+    #[boxed]
     pub async fn set_bucket_acl(&self, name: &str, acl: Acl) -> Result<(), Error> {
         self.change_access(name, move |bucket| {
             bucket.check_acl(acl)?;
@@ -252,6 +257,7 @@ impl Model {
     }
 
     /// Publishes a bucket: sets a policy and lets public policies take effect, in one change.
+    #[boxed]
     pub async fn publish(&self, name: &str, policy: BucketPolicy) -> Result<(), Error> {
         self.change_access(name, move |bucket| {
             bucket.policy = Some(policy.clone());

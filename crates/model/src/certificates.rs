@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::hash::placement_hash;
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
@@ -174,6 +174,7 @@ impl Model {
     ///
     /// # Errors
     /// Errors of reading the row.
+    #[boxed]
     pub async fn certificate_of(&self, name: DomainName<'_>) -> Result<DomainRow, Error> {
         let metadata = self.cluster().metadata(&of_domain(name)).await?;
         let row = metadata.map(|bytes| codec::decode(&bytes).map_err(damaged_row));
@@ -185,6 +186,7 @@ impl Model {
     ///
     /// # Errors
     /// Errors of changing the row.
+    #[boxed]
     pub async fn begin_order(
         &self,
         name: DomainName<'_>,
@@ -209,6 +211,7 @@ impl Model {
     ///
     /// # Errors
     /// Errors of changing the row.
+    #[boxed]
     pub async fn show_challenge(
         &self,
         name: DomainName<'_>,
@@ -226,6 +229,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoMasterKey`]; errors of changing the row.
+    #[boxed]
     pub async fn end_order(
         &self,
         name: DomainName<'_>,
@@ -252,6 +256,7 @@ impl Model {
     ///
     /// # Errors
     /// Errors of changing the row.
+    #[boxed]
     pub async fn give_up_order(
         &self,
         name: DomainName<'_>,
@@ -281,6 +286,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoMasterKey`] if no secret of this node opens it.
+    #[boxed]
     pub async fn certificate_key(&self, domain: &str, issued: &Issued) -> Result<String, Error> {
         self.open_secret(Purpose::Certificate, domain, &issued.key)
             .await
@@ -290,6 +296,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoMasterKey`]; errors of reading the row.
+    #[boxed]
     pub async fn authority_account(&self, directory: &str) -> Result<Option<String>, Error> {
         let Some(metadata) = self.cluster().metadata(&authority(directory)).await? else {
             return Ok(None);
@@ -306,6 +313,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoMasterKey`]; errors of writing the row.
+    #[boxed]
     pub async fn keep_authority_account(
         &self,
         directory: &str,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_base::codec;
+use archipel_base::{Id, boxed};
 use archipel_cluster::{BlockWriter, Cluster, Versioning, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::{Pool, Reservation, Staged};
@@ -137,6 +137,7 @@ impl ContentWriter {
     }
 
     /// Appends bytes. Waits while storage is slower than the client.
+    #[boxed]
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.size += bytes.len() as u64;
         if self.sealer.is_none() {
@@ -183,6 +184,7 @@ impl ContentWriter {
 
     /// Ends the content. The extents after the first one are on stable storage then, unless the
     /// writer is buffered.
+    #[boxed]
     pub async fn finish(mut self) -> Result<Written, Error> {
         if let Some(sealer) = self.sealer.take() {
             let last = sealer.sealer.finish().map_err(|_| not_sealed())?;

@@ -15,8 +15,8 @@ mod versioning;
 
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_base::codec;
+use archipel_base::{Id, boxed};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
@@ -123,6 +123,7 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`]; [`Error::Conflict`] if another operation
     /// deletes it, too.
+    #[boxed]
     pub async fn delete_bucket(&self, name: &str) -> Result<(), Error> {
         let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
         // This finds most buckets that are not empty without closing their fences.
@@ -197,12 +198,14 @@ impl Model {
     }
 
     /// Sets a bucket's CORS rules. An empty list disables CORS.
+    #[boxed]
     pub async fn set_cors(&self, name: &str, rules: Vec<CorsRule>) -> Result<Arc<Bucket>, Error> {
         self.change_bucket(name, move |bucket| bucket.cors = rules.clone())
             .await
     }
 
     /// Sets a bucket's tags.
+    #[boxed]
     pub async fn set_bucket_tags(&self, name: &str, tags: Tags) -> Result<(), Error> {
         self.change_bucket(name, move |bucket| bucket.tags = tags.clone())
             .await
@@ -242,6 +245,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::TooLarge`].
+    #[boxed]
     pub async fn set_lifecycle(
         &self,
         name: &str,
@@ -261,6 +265,7 @@ impl Model {
 
     /// Sets a bucket's durability. If `buffered` is true, writes are acknowledged before they are
     /// on stable storage. `None` restores the node's setting.
+    #[boxed]
     pub async fn set_buffered(&self, name: &str, buffered: Option<bool>) -> Result<(), Error> {
         self.change_bucket(name, move |bucket| bucket.buffered = buffered)
             .await
@@ -271,6 +276,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::NoSuchAccessKey`].
+    #[boxed]
     pub async fn set_grant(
         &self,
         name: &str,
@@ -287,6 +293,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::NoSuchAccessKey`].
+    #[boxed]
     pub async fn change_grant(
         &self,
         name: &str,
@@ -316,6 +323,7 @@ impl Model {
     }
 
     /// Returns the number of objects and bytes in a bucket.
+    #[boxed]
     pub async fn bucket_usage(&self, bucket: &Bucket) -> Result<Usage, Error> {
         let mut usage = Usage::default();
         for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {

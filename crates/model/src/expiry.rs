@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::Id;
 use archipel_base::codec;
+use archipel_base::{Id, boxed};
 use archipel_storage::RowMetadata;
 use bytes::Bytes;
 use futures_util::{StreamExt, future::join_all, stream};
@@ -95,6 +95,7 @@ impl Model {
     }
 
     /// Removes what expires, until it is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn run_expiry(&self) {
         let mut progress = Progress::default();
         let short = Duration::from_millis(self.day_ms() / 8);

@@ -17,13 +17,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use archipel_base::{Id, codec};
+use archipel_base::{Id, boxed, codec};
 use archipel_cluster::Cluster;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::Model;
 use crate::error::{Error, damaged_row};
 use crate::in_use::InUse;
+use crate::version::Versioning;
 
 mod collect;
 mod task;
@@ -35,6 +37,60 @@ pub(crate) use task::{GcTask, on_replace};
 const BATCH: usize = 64;
 /// The delay of a task, and the additional delay for each replica that comes before this one.
 pub(crate) const DELAY: Duration = Duration::from_secs(3);
+
+/// The pause of GC before it looks again at tasks whose content was in use.
+const GC_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The shortest pause of GC. Under load, clients replace content all the time, and each task waits
+/// for longer than this anyway.
+const GC_REST: Duration = Duration::from_millis(500);
+
+impl Model {
+    /// Runs GC in the background until it is dropped: after each replacement, and every few
+    /// seconds. Run it in a task of its own.
+    #[boxed]
+    pub async fn run_gc(&self) {
+        loop {
+            let pause = match self.run_due_gc_tasks().await {
+                Ok(report) if report.delayed > 0 => DELAY,
+                Ok(_) => GC_INTERVAL,
+                Err(error) => {
+                    tracing::warn!(%error, "garbage collection failed and will be tried again");
+                    GC_INTERVAL
+                }
+            };
+            tokio::time::sleep(GC_REST).await;
+            let _ = tokio::time::timeout(pause, self.0.gc_wake.notified()).await;
+        }
+    }
+
+    /// Runs the queued GC tasks whose delay is over, each once.
+    #[boxed]
+    pub async fn run_due_gc_tasks(&self) -> Result<GcReport, Error> {
+        self.run_gc_tasks(Some(&self.0.gc_delays)).await
+    }
+
+    async fn run_gc_tasks(&self, delays: Option<&Delays>) -> Result<GcReport, Error> {
+        let is_plain = |bucket: &Id| {
+            let found = self.buckets().unwrap_or_default();
+            let mut of = found.iter().filter(|one| one.id == *bucket);
+            of.any(|one| one.versioning == Versioning::Never)
+        };
+        run_tasks(self.cluster(), &self.0.in_use, delays, &is_plain).await
+    }
+
+    /// Runs all queued GC tasks once, without delay.
+    #[boxed]
+    pub async fn run_all_gc_tasks(&self) -> Result<GcReport, Error> {
+        self.run_gc_tasks(None).await
+    }
+
+    /// Returns the number of GC tasks in this node's queue.
+    #[boxed]
+    pub async fn gc_tasks(&self) -> Result<u64, Error> {
+        count_tasks(self.cluster()).await
+    }
+}
 
 /// The times at which this node first saw the tasks in its queue.
 ///

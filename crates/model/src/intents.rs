@@ -6,7 +6,7 @@
 //! is in progress. If nobody can know any more, the upload is over.
 //! [`intent`](archipel_cluster::register::intent) has the rules.
 
-use archipel_base::{Stamp, codec};
+use archipel_base::{Stamp, boxed, codec};
 use archipel_cluster::register::intent::Fate;
 use archipel_cluster::{Cluster, Decision, Intent, WriteOptions};
 use archipel_storage::engine::Durability;
@@ -64,6 +64,7 @@ fn with(value: &Value, intent: Option<Intent>) -> Option<Value> {
 }
 
 /// Returns the upload if it is in progress. Resolves its intent first.
+#[boxed]
 pub async fn progress_of(cluster: &Cluster, name: &UploadName) -> Result<Option<Upload>, Error> {
     let row = rowkeys::upload(cluster, name);
     for _ in 0..TRIES {
@@ -93,6 +94,7 @@ pub async fn progress_of(cluster: &Cluster, name: &UploadName) -> Result<Option<
 
 /// Writes the upload's row once the fate of its intent is known. Returns false if the row does not
 /// point to that write any more.
+#[boxed]
 pub async fn finish(
     cluster: &Cluster,
     row: &RowKey,
@@ -118,6 +120,7 @@ pub async fn finish(
 /// # Errors
 /// [`Error::Unavailable`] also if the write was sent and the upload ended meanwhile, because another
 /// operation could not find out what became of the write.
+#[boxed]
 pub async fn undo(
     cluster: &Cluster,
     row: &RowKey,
@@ -143,6 +146,7 @@ pub async fn undo(
 ///
 /// # Errors
 /// [`Error::Unavailable`] if a minority may keep it.
+#[boxed]
 pub async fn check_undone(
     cluster: &Cluster,
     object: &RowKey,

@@ -43,7 +43,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::Id;
+use archipel_base::{Id, boxed};
 use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
 use tokio::sync::{Notify, Semaphore};
@@ -140,13 +140,6 @@ use gc::Delays;
 use in_use::InUse;
 use uploads::{KnownUploads, UploadIds};
 
-/// The pause of GC before it looks again at tasks whose content was in use.
-const GC_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The shortest pause of GC. Under load, clients replace content all the time, and each task waits
-/// for longer than this anyway.
-const GC_REST: Duration = Duration::from_millis(500);
-
 /// The pause between attempts to read the control data for the first time.
 const READ_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -190,11 +183,13 @@ impl Model {
     /// Opens the model on a cluster that was made with [`HOOKS`]. Reads the control data if the
     /// node is in a layout already. The control data counts for [`CONTROL_LEASE`]. Suspensions of
     /// the machine are not noticed.
+    #[boxed]
     pub async fn open(cluster: Cluster) -> Result<Model, Error> {
         Model::open_with(cluster, ModelOptions::default()).await
     }
 
     /// Opens the model with these options.
+    #[boxed]
     pub async fn open_with(cluster: Cluster, options: ModelOptions) -> Result<Model, Error> {
         let keyring = Keyring::with(options.ring_secrets);
         let inner = Arc::new(Inner {
@@ -235,6 +230,7 @@ impl Model {
 
     /// Waits until the control data has been read, at most for `limit`. That needs a majority of
     /// the nodes that hold it. A node in no layout does not wait.
+    #[boxed]
     pub async fn wait_until_read(&self, limit: Duration) {
         let read = async {
             while self.cluster().is_in_layout() && !self.control().is_filled() {
@@ -251,6 +247,7 @@ impl Model {
     /// Keeps the cached control data confirmed and fresh, until it is dropped. Other nodes push
     /// their changes; this reads the changes that the node missed. It also drops the grants of
     /// deleted access keys. Run it in a task of its own.
+    #[boxed]
     pub async fn refresh_forever(&self) {
         tokio::join!(self.confirm_forever(), self.drop_dead_grants_forever());
     }
@@ -284,47 +281,6 @@ impl Model {
             }
             self.control().dead_grants.notified().await;
         }
-    }
-
-    /// Runs GC in the background until it is dropped: after each replacement, and every few
-    /// seconds. Run it in a task of its own.
-    pub async fn run_gc(&self) {
-        loop {
-            let pause = match self.run_due_gc_tasks().await {
-                Ok(report) if report.delayed > 0 => gc::DELAY,
-                Ok(_) => GC_INTERVAL,
-                Err(error) => {
-                    tracing::warn!(%error, "garbage collection failed and will be tried again");
-                    GC_INTERVAL
-                }
-            };
-            tokio::time::sleep(GC_REST).await;
-            let _ = tokio::time::timeout(pause, self.0.gc_wake.notified()).await;
-        }
-    }
-
-    /// Runs the queued GC tasks whose delay is over, each once.
-    pub async fn run_due_gc_tasks(&self) -> Result<GcReport, Error> {
-        self.run_gc_tasks(Some(&self.0.gc_delays)).await
-    }
-
-    async fn run_gc_tasks(&self, delays: Option<&Delays>) -> Result<GcReport, Error> {
-        let is_plain = |bucket: &Id| {
-            let found = self.buckets().unwrap_or_default();
-            let mut of = found.iter().filter(|one| one.id == *bucket);
-            of.any(|one| one.versioning == Versioning::Never)
-        };
-        gc::run_tasks(self.cluster(), &self.0.in_use, delays, &is_plain).await
-    }
-
-    /// Runs all queued GC tasks once, without delay.
-    pub async fn run_all_gc_tasks(&self) -> Result<GcReport, Error> {
-        self.run_gc_tasks(None).await
-    }
-
-    /// Returns the number of GC tasks in this node's queue.
-    pub async fn gc_tasks(&self) -> Result<u64, Error> {
-        gc::count_tasks(self.cluster()).await
     }
 
     /// Returns a handle whose changes of objects have this cause. Events tell it.

@@ -6,8 +6,8 @@ pub mod versions;
 
 use std::collections::VecDeque;
 
-use archipel_base::PartitionId;
 use archipel_base::codec;
+use archipel_base::{PartitionId, boxed};
 use archipel_cluster::{ListEntry as Listed, ListQuery as RowQuery, ListStart};
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -105,6 +105,7 @@ fn reinsert_first(sources: &mut Vec<Source>) {
 
 impl Model {
     /// Returns a page of a bucket's objects.
+    #[boxed]
     pub async fn list_objects(&self, bucket: &Bucket, query: &ListQuery) -> Result<Listing, Error> {
         if query.limit == 0 {
             return Ok(Listing::default());

@@ -1,6 +1,6 @@
 //! Names of rows for people.
 
-use archipel_base::{Id, codec};
+use archipel_base::{Id, boxed, codec};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 
@@ -14,6 +14,7 @@ use crate::upload::Part;
 impl Model {
     /// Returns what a row of this node holds, in an operator's terms: `object photos/cat.jpg`. Asks
     /// no other node.
+    #[boxed]
     pub async fn name_of_row(&self, row: &RowKey) -> String {
         if let Some(owner) = rowkeys::owner_of(&row.key) {
             return self.name_of_owner(&owner).await;

@@ -4,7 +4,7 @@ mod new_object;
 
 use std::sync::Arc;
 
-use archipel_base::codec;
+use archipel_base::{boxed, codec};
 use archipel_cluster::{BlockWriter, Current, Decision, Guard, OpenRow, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::Pool;
@@ -46,6 +46,7 @@ impl ObjectWriter {
     }
 
     /// Appends content. Waits while storage is slower than the client.
+    #[boxed]
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.content.write(bytes).await
     }
@@ -55,6 +56,7 @@ impl ObjectWriter {
     /// # Errors
     /// The error of the condition's test; [`Error::NoSuchBucket`] if the bucket was deleted
     /// meanwhile.
+    #[boxed]
     pub async fn finish(self, meta: ObjectMeta, condition: Condition) -> Result<ObjectHead, Error> {
         let durability = self.model.durability(&self.bucket);
         let written = self.content.finish().await?;
@@ -287,6 +289,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchKey`]; [`Error::Deleted`] if the current version is a delete marker.
+    #[boxed]
     pub async fn head_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectHead, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
@@ -300,6 +303,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`head_object`](Model::head_object).
+    #[boxed]
     pub async fn open_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectReader, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
@@ -342,6 +346,7 @@ impl Model {
     /// Deletes an object. A missing object is no error, unless the condition's test fails. If the
     /// bucket has versions, a delete marker becomes the current version, and nothing is removed but
     /// a null version that the marker replaces.
+    #[boxed]
     pub async fn delete_object(
         &self,
         bucket: &Bucket,

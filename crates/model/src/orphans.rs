@@ -16,7 +16,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use archipel_storage::engine::{Durability, Flow};
 use archipel_storage::{RowMetadata, RowReader};
 use bytes::Bytes;
@@ -57,6 +57,7 @@ struct Answers {
 
 impl Model {
     /// Searches for orphans once a day, until it is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn find_orphans_forever(&self) {
         for round in 0.. {
             tokio::time::sleep(INTERVAL).await;
@@ -69,6 +70,7 @@ impl Model {
     /// Searches once for orphans of at least this age and queues a GC task for each. Returns the
     /// number of queued tasks. With a `round`, searches only the partitions in which it is this
     /// node's turn.
+    #[boxed]
     pub async fn find_orphans(&self, age: Duration, round: Option<usize>) -> Result<u64, Error> {
         let mut found = 0;
         let mut answers = Answers::default();

@@ -7,7 +7,7 @@ mod feeder;
 use std::ops::Range;
 use std::sync::Arc;
 
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use archipel_cluster::{BlockStream, Cluster, Pin};
 use archipel_storage::{BlockRef, Payload, RowKey};
 use bytes::Bytes;
@@ -156,6 +156,7 @@ enum Source {
 
 impl ObjectStream {
     /// Returns the next piece; `None` at the end and after an error.
+    #[boxed]
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         match &mut self.0 {
             Source::Ready(piece) => piece.take(),

@@ -19,6 +19,8 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
 
+use archipel_base::boxed;
+
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -82,6 +84,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if another such change takes too long.
+    #[boxed]
     pub async fn set_quota(&self, name: &str, quota: Quota) -> Result<Arc<Bucket>, Error> {
         let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
         self.change_settings(&bucket, move |bucket| {
@@ -98,6 +101,7 @@ impl Model {
     }
 
     /// Counts what is used of quotas, again and again. Run it in a task of its own.
+    #[boxed]
     pub async fn count_quotas_forever(&self) {
         loop {
             match self.count_quotas().await {

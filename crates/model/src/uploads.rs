@@ -20,7 +20,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use archipel_base::{Id, codec};
+use archipel_base::{Id, boxed, codec};
 use archipel_cluster as cluster;
 use archipel_cluster::{Current, Decision, Intent, PointingRow, WriteOptions};
 use archipel_storage::engine::Durability;
@@ -52,6 +52,7 @@ const TRIES: u32 = 20;
 
 impl Model {
     /// Begins an upload and returns it.
+    #[boxed]
     pub async fn create_upload(
         &self,
         bucket: &Bucket,
@@ -93,6 +94,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`].
+    #[boxed]
     pub async fn upload_to_write(
         &self,
         bucket: &Bucket,
@@ -110,6 +112,7 @@ impl Model {
     }
 
     /// Returns the upload with that key and id.
+    #[boxed]
     pub async fn upload(&self, bucket: &Bucket, key: &str, id: &Id) -> Result<Upload, Error> {
         check_key(key)?;
         self.named_upload(&UploadName::new(&bucket.id, key, id))
@@ -120,26 +123,10 @@ impl Model {
         (intents::progress_of(self.cluster(), name).await?).ok_or(Error::NoSuchUpload)
     }
 
-    /// Returns at most `limit` parts of an upload with numbers above `after`, in order, and true if
-    /// more parts follow. Of a part that was sent several times, returns the newest attempt.
-    pub async fn list_parts(
-        &self,
-        bucket: &Bucket,
-        upload: &Upload,
-        after: u16,
-        limit: usize,
-    ) -> Result<(Vec<Part>, bool), Error> {
-        let mut parts = self.sent_parts(bucket, &upload.key, &upload.id).await?;
-        parts.retain(|part| part.number > after);
-        parts.dedup_by_key(|part| part.number);
-        let truncated = parts.len() > limit;
-        parts.truncate(limit);
-        Ok((parts, truncated))
-    }
-
     /// Returns all attempts of all parts of an upload, sorted by number, newest attempt first.
     /// Clocks decide which attempt is the newest, so it may not be the one that the client sent
     /// last.
+    #[boxed]
     pub async fn sent_parts(
         &self,
         bucket: &Bucket,
@@ -176,6 +163,7 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchUpload`] if it was completed or aborted meanwhile; the error of the
     /// condition's test.
+    #[boxed]
     pub async fn complete_upload(
         &self,
         bucket: &Bucket,
@@ -324,6 +312,7 @@ impl Model {
     }
 
     /// Returns the object if this upload became the object, so that a repeated completion succeeds.
+    #[boxed]
     pub async fn completed_by(
         &self,
         bucket: &Bucket,
@@ -349,6 +338,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`].
+    #[boxed]
     pub async fn abort_upload(&self, bucket: &Bucket, key: &str, id: &Id) -> Result<(), Error> {
         // The conditional write leaves a promise even where it writes nothing, so read first: a
         // refused abort changes nothing.

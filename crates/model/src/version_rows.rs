@@ -1,7 +1,7 @@
 //! The rows of versions: what the operations on objects ask of the cluster, in a bucket with
 //! versions or without.
 
-use archipel_base::Stamp;
+use archipel_base::{Stamp, boxed};
 use archipel_cluster::{
     Cluster, Current, Decision, Error, OpenRow, VersionDecision, VersionSeen, Versioning,
     WriteOptions,
@@ -20,6 +20,7 @@ pub enum Making {
 }
 
 /// Writes an object's row.
+#[boxed]
 pub async fn write(
     cluster: &Cluster,
     row: &RowKey,
@@ -63,6 +64,7 @@ fn versioning(making: Making) -> Versioning {
 }
 
 /// Returns a version, without its payload.
+#[boxed]
 pub async fn read_version(
     cluster: &Cluster,
     row: &RowKey,
@@ -84,6 +86,7 @@ pub async fn read_version(
 }
 
 /// Opens a version for reading. One round, as [`read_version`].
+#[boxed]
 pub async fn open_version(
     cluster: &Cluster,
     row: &RowKey,

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use archipel_access::Acl;
-use archipel_base::codec;
+use archipel_base::{boxed, codec};
 use archipel_cluster::{VersionDecision, VersionSeen, WriteOptions};
 use archipel_storage::{Value, VersionKind};
 
@@ -17,12 +16,14 @@ use crate::error::{Error, damaged_row};
 use crate::events::Happening;
 use crate::held;
 use crate::lock::Taking;
-use crate::object::{Condition, LockChange, Marker, ObjectHead, Tags};
+use crate::object::{Condition, Marker, ObjectHead};
 use crate::objects::check_key;
 use crate::reader::ObjectReader;
 use crate::rowkeys;
 use crate::version::VersionId;
 use crate::version_rows;
+
+mod changes;
 
 /// What a deletion did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,6 +104,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker.
+    #[boxed]
     pub async fn head_version(
         &self,
         bucket: &Bucket,
@@ -125,6 +127,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`head_version`](Model::head_version).
+    #[boxed]
     pub async fn open_version(
         &self,
         bucket: &Bucket,
@@ -152,6 +155,7 @@ impl Model {
     /// # Errors
     /// [`Error::Held`] if object lock protects the version; the error of the condition's test, which
     /// sees the version.
+    #[boxed]
     pub async fn delete_version(
         &self,
         bucket: &Bucket,
@@ -240,131 +244,6 @@ impl Model {
             }
         };
         self.decide(bucket, key, id, how, &decide).await?
-    }
-
-    /// Sets the tags of an object, or of the named version. The object stays the same in all else.
-    /// Returns the id of the version.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchKey`], [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker.
-    pub async fn set_object_tags(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        id: Option<VersionId>,
-        tags: Tags,
-    ) -> Result<VersionId, Error> {
-        let any = !tags.is_empty();
-        let change = move |head: &mut ObjectHead| {
-            head.tags.clone_from(&tags);
-            Ok(())
-        };
-        let tagged = |id| Some(Happening::Tagged(id, any));
-        let changed = self.change_object(bucket, key, id, (None, false), tagged, &change);
-        changed.await
-    }
-
-    /// Sets the access control list of an object, or of the named version. The object stays the same
-    /// in all else. Returns the id of the version.
-    ///
-    /// # Errors
-    /// As [`set_object_tags`](Model::set_object_tags).
-    pub async fn set_object_acl(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        id: Option<VersionId>,
-        acl: Acl,
-    ) -> Result<VersionId, Error> {
-        let change = move |head: &mut ObjectHead| {
-            head.acl = acl;
-            Ok(())
-        };
-        let listed = |id| Some(Happening::Listed(id));
-        let changed = self.change_object(bucket, key, id, (None, false), listed, &change);
-        changed.await
-    }
-
-    /// Changes the protection of an object, or of the named version. Returns the id of the version.
-    /// To protect the null version takes all replicas.
-    ///
-    /// # Errors
-    /// [`Error::Held`] if the present protection does not allow it; [`Error::NoBucketLock`]; and as
-    /// [`set_object_tags`](Model::set_object_tags).
-    pub async fn change_lock(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        id: Option<VersionId>,
-        change: LockChange,
-    ) -> Result<VersionId, Error> {
-        if bucket.lock.is_none() {
-            return Err(Error::NoBucketLock);
-        }
-        let apply = |head: &mut ObjectHead| match change {
-            LockChange::LegalHold(on) => {
-                head.lock.legal_hold = Some(on);
-                Ok(())
-            }
-            LockChange::Retention { retention, bypass } => {
-                if !head.lock.may_become(retention, self.now_ms(), bypass) {
-                    return Err(Error::Held);
-                }
-                head.lock.retention = retention;
-                Ok(())
-            }
-        };
-        let taking = match change {
-            LockChange::Retention { retention, bypass } => Some(Taking::Retention {
-                new: retention,
-                bypass,
-            }),
-            LockChange::LegalHold(_) => None,
-        };
-        let protects = match change {
-            LockChange::LegalHold(on) => on,
-            LockChange::Retention { retention, .. } => retention.is_some(),
-        };
-        let what = (taking, protects);
-        let changed = self.change_object(bucket, key, id, what, |_| None, &apply);
-        changed.await
-    }
-
-    /// Changes the metadata of the named version, or of the version that is current now.
-    async fn change_object(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        id: Option<VersionId>,
-        (taking, protects): (Option<Taking>, bool),
-        happening: impl FnOnce(VersionId) -> Option<Happening<'static>>,
-        change: HeadChange<'_>,
-    ) -> Result<VersionId, Error> {
-        let current = match id {
-            Some(id) => id,
-            // The object is its own only version, so this costs no round trip.
-            None if !bucket.versioning.has_versions() => VersionId::Null,
-            None => match self.head_object(bucket, key).await {
-                Err(Error::Deleted(marker)) => return Err(Error::IsMarker(marker)),
-                head => head?.id,
-            },
-        };
-        // A write from before there were versions must not replace a protected null version. So all
-        // replicas promise to take none any more.
-        let by_all = protects && current == VersionId::Null;
-        let how = Deciding {
-            taking,
-            happening: happening(current),
-            by_all,
-            background: false,
-        };
-        match self.change_version(bucket, key, current, how, change).await {
-            Err(Error::NoSuchVersion) if id.is_none() => Err(Error::NoSuchKey),
-            Err(Error::Unavailable(why)) if by_all => Err(Error::Unavailable(format!(
-                "the version null can be protected only while all replicas of the object answer: {why}"
-            ))),
-            changed => changed.map(|()| current),
-        }
     }
 
     pub(crate) async fn decide<E: Send>(

@@ -1,10 +1,13 @@
-//! The common parts of the black-box runs: the release binaries, and Python with the pinned clients of `tests/requirements.txt`.
+//! The common parts of the black-box runs: the programs that they run, and Python with the pinned clients of `tests/requirements.txt`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Outcome;
+
+/// The profile of everything that the tests build. It has assertions and checks for overflow.
+pub const PROFILE: &str = "checked";
 
 /// The repository's root.
 pub fn root() -> PathBuf {
@@ -21,7 +24,7 @@ pub enum Program {
     Sim,
 }
 
-/// Builds a program in the release profile and returns its path.
+/// Builds a program in the profile of the tests and returns its path.
 ///
 /// All programs are named whichever is built, so that their dependencies have the same features and are built once.
 pub fn build(program: Program) -> Result<PathBuf, String> {
@@ -30,10 +33,10 @@ pub fn build(program: Program) -> Result<PathBuf, String> {
         Program::Sim => "sim",
     };
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--locked"]);
+    build.args(["build", "--profile", PROFILE, "--locked"]);
     build.args(["--package", "archipel", "--package", "sim", "--bin", name]);
     run(build.current_dir(root()))?;
-    Ok(target_folder().join("release").join(name))
+    Ok(target_folder().join(PROFILE).join(name))
 }
 
 /// A Python with the clients installed, made under the target folder and kept while the requirements stay the same.

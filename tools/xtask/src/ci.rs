@@ -1,7 +1,6 @@
 //! `cargo xtask ci`: everything that must hold before a change lands, step by step, with times.
 //!
-//! Steps use one another's builds: clippy and the unit tests share the dev profile, and everything that
-//! runs a server or the simulator shares one release build.
+//! Steps use one another's builds: all use one profile, so that nothing is compiled twice.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::black_box::{self, Program, root};
+use crate::black_box::{self, PROFILE, Program, root};
 use crate::{Outcome, deny, openapi, tidy};
 
 /// Options.
@@ -54,7 +53,8 @@ const CHECKS: &[Step] = &[
         about: "lints, with the bans of clippy.toml; warnings are errors",
         run: || {
             let all = ["clippy", "--workspace", "--all-targets", "--locked"];
-            cargo(&[&all[..], &["--", "-D", "warnings"]].concat())
+            let how = ["--profile", PROFILE, "--", "-D", "warnings"];
+            cargo(&[&all[..], &how].concat())
         },
     },
     Step {
@@ -73,6 +73,8 @@ const TESTS: &[Step] = &[
             cargo(&[
                 "test",
                 "--workspace",
+                "--profile",
+                PROFILE,
                 "--locked",
                 "--quiet",
                 "--no-fail-fast",
@@ -86,7 +88,7 @@ const TESTS: &[Step] = &[
     },
     Step {
         name: "build",
-        about: "the server and the simulator, in the release profile",
+        about: "the server and the simulator",
         run: || {
             black_box::build(Program::Archipel)?;
             black_box::build(Program::Sim).map(drop)
@@ -108,7 +110,7 @@ const TESTS: &[Step] = &[
     },
     Step {
         name: "clients",
-        about: "the release binary and real S3 clients",
+        about: "the server as a process, and real S3 clients",
         run: || xtask(&["clients"]),
     },
     Step {

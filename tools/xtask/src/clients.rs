@@ -1,4 +1,4 @@
-//! `cargo xtask clients`: the release binary as a process, and the S3 clients that people have.
+//! `cargo xtask clients`: the server as a process, and the S3 clients that people have.
 //!
 //! The tests are Python (`tests/`) because the clients are; this builds the server, provides the clients, and tells how it went.
 

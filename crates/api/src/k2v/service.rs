@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use archipel_base::boxed;
 use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
 use archipel_model::{Bucket, Model};
@@ -119,6 +120,7 @@ impl K2v {
         self.answer_parts(Box::new(apart(parts)), inner)
     }
 
+    #[boxed]
     async fn answer_parts(&self, parts: Box<Parts>, inner: Body) -> Response<Body> {
         let shared = &*self.0;
         let (started, guard) = (Instant::now(), shared.metrics.enter());

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use archipel_base::boxed;
 use archipel_base::random::Random;
 use archipel_model::{Bucket, Model, Website};
 use futures_util::FutureExt;
@@ -142,6 +143,7 @@ impl Door for Web {
 }
 
 impl Shared {
+    #[boxed]
     async fn answer(&self, parts: &Parts, request_id: &str) -> Outcome {
         let refused = |operation, error: S3Error, bucket| Outcome {
             answer: html::page(&parts.method, &error, None, request_id),

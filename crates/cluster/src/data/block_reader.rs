@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use archipel_base::codec;
 use archipel_base::pieces::Pieces;
-use archipel_base::{BlockHash, NodeId, PartitionId};
+use archipel_base::{BlockHash, NodeId, PartitionId, boxed};
 use archipel_net::{Class, ReceiveFrames};
 use archipel_storage as storage;
 use archipel_storage::BlockRef;
@@ -126,6 +126,7 @@ impl BlockStream {
 
     /// Returns the next block, or more of it if it comes [in pieces](BlockStream::in_pieces),
     /// verified; `None` at the end. Nothing follows an error.
+    #[boxed]
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         let block = *self.left.front()?;
         let content = self.more(&block).await;

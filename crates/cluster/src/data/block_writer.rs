@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use archipel_base::BlockHash;
 use archipel_base::codec;
+use archipel_base::{BlockHash, boxed};
 use archipel_net::{Class, Stream};
 use archipel_storage as storage;
 use archipel_storage::{BlockRef, Value};
@@ -93,6 +93,7 @@ impl BlockWriter {
     /// # Errors
     /// [`Error::Unavailable`] if too few replicas receive it, and the errors of the local storage
     /// if it is the only replica.
+    #[boxed]
     pub async fn append(&self, content: Bytes) -> Result<BlockRef, Error> {
         if self.remotes.is_empty() {
             return match &self.local {
@@ -216,6 +217,7 @@ fn too_few() -> Error {
 
 impl Route {
     /// Sends the request behind the blocks.
+    #[boxed]
     pub async fn ask(self, call: RowCall) -> Result<Answer<Value>, Error> {
         match &self.way {
             Way::Local(upload) => {

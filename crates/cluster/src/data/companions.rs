@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use archipel_base::{Id, Stamp};
+use archipel_base::{Id, Stamp, boxed};
 use archipel_storage::{RowKey, Value, VersionName};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -38,6 +38,7 @@ impl Data {
     ///
     /// # Errors
     /// [`Error::Unavailable`] while a node is in no cluster.
+    #[boxed]
     pub async fn fate_of_bringer(
         self: &Arc<Data>,
         key: &RowKey,

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::{Id, Stamp};
+use archipel_base::{Id, Stamp, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::stream::FuturesUnordered;
@@ -73,6 +73,7 @@ pub(crate) type Decide<'d> = dyn FnMut(&Promises<'_>) -> register::Decision<Valu
 impl Run<'_> {
     /// Runs the operation to its end. Only updates call `decide`, with the current
     /// version and the stamp that the new one gets.
+    #[boxed]
     pub async fn drive(
         &mut self,
         mut operation: Operation<Value>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::Stamp;
+use archipel_base::{Stamp, boxed};
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 
@@ -16,6 +16,7 @@ use crate::register::{self, Intent, Operation, Outcome, Rules};
 
 impl Data {
     /// Returns a new write that another row will point to, for one [`update`](Data::update).
+    #[boxed]
     pub async fn announce(self: &Arc<Data>) -> Result<Intent, Error> {
         self.wait_for_time().await?;
         Ok(Intent {
@@ -28,6 +29,7 @@ impl Data {
 
     /// Finds out, for good, what became of a write of the row `key` to which another row points.
     /// `seen` is the stamp of that other row.
+    #[boxed]
     pub async fn resolve(
         self: &Arc<Data>,
         key: &RowKey,

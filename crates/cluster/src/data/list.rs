@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowKey};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -43,6 +43,7 @@ const RETRIES: usize = 5;
 impl Data {
     /// Returns a page of a listing. It contains every row whose write was acknowledged before the
     /// call.
+    #[boxed]
     pub async fn list(self: &Arc<Data>, query: ListQuery) -> Result<Listing, Error> {
         // There is one page for each query.
         Ok(self.list_all(&[query]).await?.swap_remove(0))
@@ -50,6 +51,7 @@ impl Data {
 
     /// Returns pages of several partitions, in the order of the queries: for each query what
     /// [`list`](Self::list) returns. All together take no more messages than one.
+    #[boxed]
     pub async fn list_all(self: &Arc<Data>, queries: &[ListQuery]) -> Result<Vec<Listing>, Error> {
         let pages = self.pages(queries).await?.into_iter();
         Ok(pages.map(|page| page.listing).collect())
@@ -70,6 +72,7 @@ impl Data {
     ///
     /// # Errors
     /// [`archipel_storage::Error::Damaged`] if there may be a row that too few replicas can read.
+    #[boxed]
     pub async fn scan(
         self: &Arc<Data>,
         partition: PartitionId,
@@ -85,6 +88,7 @@ impl Data {
     ///
     /// # Errors
     /// As [`scan`](Data::scan).
+    #[boxed]
     pub async fn scan_whole(
         self: &Arc<Data>,
         partition: PartitionId,
@@ -96,6 +100,7 @@ impl Data {
 
     /// Returns all live rows of a partition whose keys begin with `prefix`, in order. Passes over
     /// rows that too few replicas can read: for work in which one of them must not hold up the rest.
+    #[boxed]
     pub async fn scan_all(
         self: &Arc<Data>,
         partition: PartitionId,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
@@ -108,6 +108,7 @@ impl Data {
     }
 
     /// Returns a counter as the nearest replica has it: objects and bytes.
+    #[boxed]
     pub async fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64), Error> {
         let counted = self.counters(partition, vec![group]).await?;
         // There is one counter for each group.
@@ -115,6 +116,7 @@ impl Data {
     }
 
     /// Returns counters of a partition, in the order of `groups`, as the nearest replica has them.
+    #[boxed]
     pub async fn counters(
         &self,
         partition: PartitionId,
@@ -141,6 +143,7 @@ impl Data {
     ///
     /// # Errors
     /// [`Error::Unavailable`] if too few replicas answer.
+    #[boxed]
     pub async fn counter_at_all(
         &self,
         partition: PartitionId,
@@ -199,6 +202,7 @@ impl Data {
     }
 
     /// Appends to this node's durable work queue.
+    #[boxed]
     pub async fn queue_push(&self, work: Bytes, durability: Durability) -> Result<u64, Error> {
         Ok(self
             .store()
@@ -207,6 +211,7 @@ impl Data {
     }
 
     /// Returns at most `limit` entries of the work queue after the number `after`.
+    #[boxed]
     pub async fn queue_read(&self, after: u64, limit: usize) -> Result<Vec<(u64, Bytes)>, Error> {
         Ok(self
             .store()
@@ -215,6 +220,7 @@ impl Data {
     }
 
     /// Removes an entry of the work queue.
+    #[boxed]
     pub async fn queue_remove(&self, sequence: u64) -> Result<(), Error> {
         let how = Transact::new(Durability::Buffered).shrinking();
         Ok(self

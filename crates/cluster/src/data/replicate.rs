@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::Stamp;
+use archipel_base::{Stamp, boxed};
 use archipel_storage::{RowKey, Value};
 
 use super::Data;
@@ -14,6 +14,7 @@ use crate::register::{Answer, Request};
 impl Data {
     /// Brings a row to all of its reachable replicas, not only to a quorum. Returns true if all
     /// replicas have it now.
+    #[boxed]
     pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<bool, Error> {
         let version = self.read_whole(key, true).await?;
         if version.stamp == Stamp::ZERO {

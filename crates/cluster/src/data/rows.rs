@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::{Id, PartitionId, Stamp};
+use archipel_base::{Id, PartitionId, Stamp, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{BlockRef, Pin, RowKey, Value};
 use bytes::Bytes;
@@ -60,11 +60,13 @@ impl Data {
     }
 
     /// Returns the metadata of a row.
+    #[boxed]
     pub async fn metadata(self: &Arc<Data>, key: &RowKey) -> Result<Option<Bytes>, Error> {
         Ok(self.head(key, &[]).await?.map(|value| value.metadata))
     }
 
     /// Returns a row's value without its payload. `guards` are as for [`open_row`](Data::open_row).
+    #[boxed]
     pub async fn head(
         self: &Arc<Data>,
         key: &RowKey,
@@ -74,22 +76,26 @@ impl Data {
     }
 
     /// Returns a row's value.
+    #[boxed]
     pub async fn read(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
         Ok(self.read_version(key, &[], true).await?.value)
     }
 
     /// Returns a row's version. The stamp of a tombstone is that of the deletion. A row that was
     /// never written, or whose tombstone was dropped, has [`Stamp::ZERO`].
+    #[boxed]
     pub async fn read_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
         self.read_version(key, &[], true).await
     }
 
     /// Does the same without the payload.
+    #[boxed]
     pub async fn head_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
         self.read_version(key, &[], false).await
     }
 
     /// Returns the state of a row.
+    #[boxed]
     pub async fn state(self: &Arc<Data>, key: &RowKey) -> Result<State, Error> {
         let version = self.read_version(key, &[], false).await?;
         Ok(match (version.value, version.stamp) {
@@ -105,6 +111,7 @@ impl Data {
     /// # Errors
     /// [`Error::Guarded`] if a replica that answers knows that one of `guards` does not
     /// [hold](crate::Hooks::holds). A quorum of replicas that know it is met by each read.
+    #[boxed]
     pub async fn open_row(
         self: &Arc<Data>,
         key: &RowKey,
@@ -214,6 +221,7 @@ impl Data {
     ///
     /// # Errors
     /// [`Error::Guarded`], [`Error::Unavailable`].
+    #[boxed]
     pub async fn write(
         self: &Arc<Data>,
         key: &RowKey,
@@ -320,6 +328,7 @@ impl Data {
     /// because any version that only a minority holds is overwritten.
     ///
     /// To be called before content is dropped because its owner does not refer to it.
+    #[boxed]
     pub async fn settle(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
         let seen = Mutex::new(None);
         let how = WriteOptions {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use archipel_base::Stamp;
+use archipel_base::{Stamp, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, RowVersion, Value, VersionKind, VersionName};
 use bytes::Bytes;
@@ -178,6 +178,7 @@ impl Data {
 
     /// Returns a version of an object with its payload; `None` if there is none of that name. One
     /// round; two more if failures left open whether the version exists.
+    #[boxed]
     pub async fn version_of(
         self: &Arc<Data>,
         row: &RowKey,

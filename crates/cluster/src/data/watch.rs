@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_net::Class;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -118,6 +118,7 @@ impl Watch {
     ///
     /// # Errors
     /// [`Error::Unavailable`] while this node is in no cluster.
+    #[boxed]
     pub async fn arm(&mut self) -> Result<(), Error> {
         self.epochs = self.data.epoch_changes();
         let group = self.data.group(self.partition)?;
@@ -144,6 +145,7 @@ impl Watch {
     }
 
     /// Waits until the watched rows may have changed. Arm the watch again afterwards.
+    #[boxed]
     pub async fn changed(&mut self) {
         let (changed, is_complete) = (self.changed.clone(), self.is_complete);
         tokio::select! {

@@ -16,6 +16,7 @@
 
 use std::time::Duration;
 
+use archipel_base::boxed;
 use archipel_net::Class;
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -53,6 +54,7 @@ pub struct FirstLayout {
 }
 
 /// Takes part in the first layout, until this node is in a layout. Run it in a task of its own.
+#[boxed]
 pub async fn form(cluster: &Cluster, members: &Members, first: FirstLayout) {
     if cluster.epoch().is_some() {
         return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
-use archipel_base::{Id, NodeId};
+use archipel_base::{Id, NodeId, boxed};
 use archipel_net::rpc::Rpc;
 use archipel_net::{Class, Error, Peer};
 use async_trait::async_trait;
@@ -167,6 +167,7 @@ impl Members {
     ///
     /// # Errors
     /// A text for the operator if no node answers, or only this node itself.
+    #[boxed]
     pub async fn join(&self, addresses: &[String]) -> Result<(), String> {
         let mut why = String::from("no address was given");
         let mut joined = false;
@@ -231,6 +232,7 @@ impl Members {
     }
 
     /// Gossips until the future is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn run(&self) {
         let mut asking = JoinSet::new();
         let mut next = Instant::now();
@@ -283,6 +285,7 @@ impl Members {
 
     /// Tells some other nodes that this node leaves, so that they do not wait for it. They pass it
     /// on. Returns when they know or do not answer. A later run of this node revokes it.
+    #[boxed]
     pub async fn leave(&self) {
         self.with(|state, _| state.leave());
         let here = self.list().into_iter().filter(|member| !member.suspected);

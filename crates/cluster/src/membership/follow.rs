@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use archipel_base::boxed;
+
 use super::driver::Members;
 use super::state::Member;
 use crate::cluster::Cluster;
@@ -17,6 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 impl Members {
     /// Tells other nodes which epoch this node knows, and learns newer ones from them, until the
     /// future is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn follow(&self, cluster: &Cluster) {
         let (mut news, mut epochs) = (self.changed(), cluster.epoch_changes());
         let mut renamed = cluster.epochs.history.renamed();

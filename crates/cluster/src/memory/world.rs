@@ -8,7 +8,7 @@ use std::time::Duration;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SeededRandom;
 use archipel_base::stamp::StampClock;
-use archipel_base::{Id, NodeId};
+use archipel_base::{Id, NodeId, boxed};
 use archipel_net::Peer;
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::{Link, SimulatedNetwork};
@@ -130,6 +130,7 @@ impl Listener for FixedDirectory {
 
 impl World {
     /// Opens this many nodes, `latency` apart (one way). None of them is in a cluster.
+    #[boxed]
     pub async fn unfounded(
         nodes: u8,
         latency: Duration,
@@ -142,6 +143,7 @@ impl World {
 
     /// Opens a node for each of these feature levels, which it speaks. None of them is in a
     /// cluster.
+    #[boxed]
     pub async fn speaking(
         levels: &[u32],
         latency: Duration,
@@ -181,6 +183,7 @@ impl World {
 
     /// Opens this many nodes in a layout with this many copies. Each partition's replicas are on
     /// the next nodes in turn.
+    #[boxed]
     pub async fn new(
         nodes: u8,
         replicas: u8,
@@ -195,6 +198,7 @@ impl World {
 
     /// Opens a node for each of these feature levels, which it speaks, in a layout with a copy on
     /// each.
+    #[boxed]
     pub async fn with_levels(
         levels: &[u32],
         latency: Duration,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use archipel_base::{Id, PartitionId, Stamp};
+use archipel_base::{Id, PartitionId, Stamp, boxed};
 use archipel_storage::{RowKey, RowMetadata, RowVersion, UsageDelta, Value, VersionName};
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -152,6 +152,7 @@ struct State {
 impl CompanionNews {
     /// Waits until companions have come since the last [`take`](CompanionNews::take). One caller at
     /// a time.
+    #[boxed]
     pub async fn wait(&self) {
         loop {
             let came = self.came.notified();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{RowTxn, Store};
@@ -68,6 +68,7 @@ pub(crate) enum Check {
 
 impl Epochs {
     /// Loads what the store remembers, and adds a run to its history.
+    #[boxed]
     pub async fn load(options: &ClusterOptions, me: StoreName) -> Result<Epochs, Error> {
         let (store, random) = (&options.store, &*options.random);
         own(store, &me).await?;
@@ -150,6 +151,7 @@ impl Epochs {
 
     /// Waits until an epoch that is being learnt is in force here. Until then requests of the older
     /// epoch are refused already.
+    #[boxed]
     pub async fn settled(&self) {
         let known = self.current().map_or(0, |epoch| epoch.number());
         if self.number() > known {
@@ -166,6 +168,7 @@ impl Epochs {
     ///
     /// # Errors
     /// [`Error::Unavailable`] if it belongs to another cluster, and the errors of storage.
+    #[boxed]
     pub async fn learn(&self, store: &Store, epoch: Epoch) -> Result<(), Error> {
         let _one_at_a_time = self.learning.lock().await;
         self.learn_in_turn(store, epoch, false).await

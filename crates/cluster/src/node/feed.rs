@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use archipel_base::Id;
+use archipel_base::{Id, boxed};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -62,6 +62,7 @@ impl Feed {
 
     /// Returns the changes after a position, at once if there are some, and otherwise after the next
     /// one or when `hold` is over. Without a position, returns the present one.
+    #[boxed]
     pub async fn after(&self, after: Option<Position>, hold: Duration, epoch: u64) -> FeedReply {
         let waiting = async {
             loop {

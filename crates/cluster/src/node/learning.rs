@@ -1,6 +1,6 @@
 //! Learning epochs from other nodes.
 
-use archipel_base::{NodeId, codec};
+use archipel_base::{NodeId, boxed, codec};
 use archipel_net::Class;
 use bytes::Bytes;
 
@@ -11,6 +11,7 @@ use crate::layout::Epoch;
 
 impl Node {
     /// Learns an epoch, durably, if it is newer than the one that this node knows.
+    #[boxed]
     pub async fn learn(&self, epoch: Epoch) -> Result<(), Error> {
         self.epochs.learn(self.store(), epoch).await
     }
@@ -20,6 +21,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the node is not trusted to tell epochs.
+    #[boxed]
     pub async fn learn_from(&self, node: &NodeId) -> Result<(), Error> {
         let peers = self.peers()?;
         if !self.trusts(node) {

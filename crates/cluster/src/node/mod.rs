@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use archipel_base::hash::{partition_of, placement_hash};
-use archipel_base::{BlockHash, Id, PartitionId, Stamp};
+use archipel_base::{BlockHash, Id, PartitionId, Stamp, boxed};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Store};
@@ -165,6 +165,7 @@ impl Node {
     }
 
     /// Founds a cluster of this node alone, unless the node is in a cluster.
+    #[boxed]
     pub async fn found(&self, zone: &str, capacity_bytes: u64) -> Result<(), Error> {
         if self.epochs.current().is_some() {
             return Ok(());
@@ -178,11 +179,13 @@ impl Node {
     }
 
     /// Returns true if this node founded its cluster and has not [ended](Node::end_founding) that.
+    #[boxed]
     pub async fn is_founding(&self) -> Result<bool, Error> {
         epochs::is_founding(self.store()).await
     }
 
     /// Notes durably that nothing is left to do for the founding of the cluster.
+    #[boxed]
     pub async fn end_founding(&self) -> Result<(), Error> {
         epochs::end_founding(self.store()).await
     }

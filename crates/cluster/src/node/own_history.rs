@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use archipel_base::{Id, NodeId};
+use archipel_base::{Id, NodeId, boxed};
 use archipel_storage::{Error, Store};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -44,6 +44,7 @@ struct State {
 
 impl OwnHistory {
     /// Adds a run. `me` is the store's name unless it was renamed.
+    #[boxed]
     pub async fn begin(
         store: &Store,
         me: StoreName,
@@ -110,6 +111,7 @@ impl OwnHistory {
     }
 
     /// Raises the mark, durably, because something has changed.
+    #[boxed]
     pub async fn mark(&self, store: &Store) -> Result<(), Error> {
         let mut history = self.history();
         history.mark();
@@ -119,6 +121,7 @@ impl OwnHistory {
     }
 
     /// Continues under another name, because this store was rolled back.
+    #[boxed]
     pub async fn rename(
         &self,
         store: &Store,

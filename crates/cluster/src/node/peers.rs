@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::NodeId;
 use archipel_base::codec::{self, Versioned};
+use archipel_base::{NodeId, boxed};
 use archipel_net::rpc::Rpc;
 use archipel_net::{Class, Peer, Stream};
 use bytes::Bytes;
@@ -99,6 +99,7 @@ impl Peers {
     }
 
     /// Sends bytes and waits for the answer.
+    #[boxed]
     pub async fn call_bytes(
         &self,
         node: &NodeId,
@@ -115,6 +116,7 @@ impl Peers {
     }
 
     /// Opens a stream.
+    #[boxed]
     pub async fn stream(&self, node: &NodeId, method: &str, class: Class) -> Result<Stream, Error> {
         let peer = self.find(node)?;
         let stream = self.rpc.stream(&peer, method, class, self.times.call).await;
@@ -129,6 +131,7 @@ impl Peers {
 
     /// Returns once a node gives no sign of life. It is asked after `first`, and then again and
     /// again.
+    #[boxed]
     pub async fn falls_silent(&self, node: &NodeId, first: Duration) {
         let mut rest = first;
         loop {

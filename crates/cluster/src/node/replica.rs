@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_base::clock::WallClock;
+use archipel_base::{Id, boxed};
 use archipel_storage as storage;
 use archipel_storage::store::Transact;
 use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store, Value};
@@ -100,6 +100,7 @@ impl Replica {
     /// # Errors
     /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet;
     /// [`storage::Error::Busy`] if a newer layout must be learnt first.
+    #[boxed]
     pub async fn answer(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
         if let Some(refusal) = self.refuse(&call.address)? {
             return Ok(refusal);

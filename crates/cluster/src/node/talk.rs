@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use archipel_base::NodeId;
+use archipel_base::{NodeId, boxed};
 use archipel_net::Class;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -24,6 +24,7 @@ impl Node {
     /// Sends a notice of the model to all other nodes that the layout has or an operator admitted.
     /// Returns those that did not confirm in time that they acted on it: also nodes that are
     /// suspected or were never heard of, which are not asked.
+    #[boxed]
     pub async fn notify(&self, notice: Bytes) -> Vec<NodeId> {
         let told = self
             .tell_those(self.admitted(), method::NOTICE, notice)
@@ -42,6 +43,7 @@ impl Node {
     }
 
     /// Asks all other admitted nodes whether they use content. Returns true if one of them does.
+    #[boxed]
     pub async fn ask_all(&self, content: Bytes) -> bool {
         let answers = self
             .tell_those(self.admitted(), method::IN_USE, content)

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::NodeId;
+use archipel_base::{NodeId, boxed};
 use tokio::time::{Instant, timeout};
 
 use super::LayoutChanges;
@@ -84,6 +84,7 @@ impl LayoutChanges {
     /// # Errors
     /// [`archipel_storage::Error::Refused`] while a layout change is under way, and if the list is
     /// full.
+    #[boxed]
     pub async fn admit(&self, node: NodeId) -> Result<Arc<Epoch>, Error> {
         self.change_admitted(|epoch| {
             if epoch.admits(&node) {
@@ -111,6 +112,7 @@ impl LayoutChanges {
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if the layout has the node.
+    #[boxed]
     pub async fn dismiss(&self, node: NodeId) -> Result<Arc<Epoch>, Error> {
         let short = node.short();
         self.change_admitted(|epoch| match epoch.has_member(&node) {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_base::codec::{self, Versioned};
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, RowKey, Value};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -135,6 +135,7 @@ pub(crate) fn refused(why: impl Into<String>) -> Error {
 
 impl LayoutChanges {
     /// Returns the staged changes.
+    #[boxed]
     pub async fn staged(&self) -> Result<Staged, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let next = epoch.newest().version + 1;
@@ -153,6 +154,7 @@ impl LayoutChanges {
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] for a change that makes no sense.
+    #[boxed]
     pub async fn stage(&self, changes: Vec<LayoutChange>) -> Result<Staged, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let next = epoch.newest().version + 1;
@@ -195,6 +197,7 @@ impl LayoutChanges {
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if they lead to no layout.
+    #[boxed]
     pub async fn plan(&self, staged: Staged) -> Result<Plan, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let current = epoch.newest().clone();
@@ -210,6 +213,7 @@ impl LayoutChanges {
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if another operator edited or applied the staged
     /// changes before, if a change is still under way that can end, or if they lead to no layout.
+    #[boxed]
     pub async fn apply(&self, version: u64, revision: Option<u64>) -> Result<Arc<Epoch>, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let staged = self.staged().await?;
@@ -309,6 +313,7 @@ impl LayoutChanges {
     }
 
     /// Returns the epochs so far, as far as the control group remembers them.
+    #[boxed]
     pub async fn history(&self) -> Result<Vec<HistoryEntry>, Error> {
         let prefix = Bytes::from_static(&[SUCCESSOR]);
         let mut entries = Vec::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::{ListEntry, ListQuery, RowKey};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -55,6 +55,7 @@ impl Rebalance {
 impl LayoutChanges {
     /// Moves data whenever the layout changes and this node is the driver of the change. The driver
     /// also raises the cluster's feature level. Run it in a task of its own.
+    #[boxed]
     pub async fn run_rebalance(&self) {
         let mut epochs = self.epoch_changes();
         loop {

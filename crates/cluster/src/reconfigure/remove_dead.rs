@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_net::Class;
 use bytes::Bytes;
 use tokio::time::timeout;
@@ -65,6 +65,7 @@ impl LayoutChanges {
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if there is nothing to remove, with advice.
+    #[boxed]
     pub async fn removal_risk(&self, node: &NodeId) -> Result<Risk, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let store = skippable(&epoch, node)?;
@@ -97,6 +98,7 @@ impl LayoutChanges {
     /// # Errors
     /// As [`removal_risk`](LayoutChanges::removal_risk), or if no majority of the control group
     /// answers.
+    #[boxed]
     pub async fn remove_dead(&self, node: &NodeId) -> Result<Risk, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let risk = self.removal_risk(node).await?;

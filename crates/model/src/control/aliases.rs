@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::codec;
+use archipel_base::{boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 
@@ -56,6 +56,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::find_bucket`].
+    #[boxed]
     pub async fn find_bucket_of_key(
         &self,
         key: &AccessKey,
@@ -77,6 +78,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::NoSuchBucket`]; [`Error::BucketExists`] if the name stands
     /// for another bucket.
+    #[boxed]
     pub async fn add_alias(&self, bucket: &str, name: &str) -> Result<Arc<Bucket>, Error> {
         check_alias(name)?;
         let bucket = self.find_bucket(bucket).await?.ok_or(Error::NoSuchBucket)?;
@@ -122,6 +124,7 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::OwnName`] for the name that the bucket was created with;
     /// [`Error::NoSuchAlias`].
+    #[boxed]
     pub async fn remove_alias(&self, bucket: &str, name: &str) -> Result<Arc<Bucket>, Error> {
         let bucket = self.find_bucket(bucket).await?.ok_or(Error::NoSuchBucket)?;
         if bucket.name == name {
@@ -187,6 +190,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::NoSuchBucket`]; [`Error::NoSuchAccessKey`];
     /// [`Error::BucketExists`] if the key has the name for another bucket.
+    #[boxed]
     pub async fn add_name_of_key(
         &self,
         bucket: &str,
@@ -228,6 +232,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::NoSuchAccessKey`]; [`Error::NoSuchAlias`].
+    #[boxed]
     pub async fn remove_name_of_key(
         &self,
         bucket: &str,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::clock::WallClock;
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -282,6 +282,7 @@ impl Model {
     }
 
     /// Reads all control data again. That confirms the cache.
+    #[boxed]
     pub async fn refresh_all(&self) -> Result<(), Error> {
         let told = self.tell_lease().await;
         let read = self.control().begin_read(None);
@@ -359,6 +360,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::buckets`]; errors of reading the row.
+    #[boxed]
     pub async fn find_bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, Error> {
         if let Some(bucket) = self.bucket(name)? {
             return Ok(Some(bucket));
@@ -377,6 +379,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::find_bucket`].
+    #[boxed]
     pub async fn find_access_key(&self, id: &str) -> Result<Option<Arc<AccessKey>>, Error> {
         if let Some(key) = self.access_key(id)? {
             return Ok(Some(key));

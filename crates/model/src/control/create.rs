@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_access::{Acl, Ownership};
-use archipel_base::codec;
+use archipel_base::{boxed, codec};
 use archipel_storage::{RowKey, Value};
 
 use super::row;
@@ -45,6 +45,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
     /// [`Error::NoSuchAccessKey`]; [`Error::Conflict`] if others create and delete it meanwhile.
+    #[boxed]
     pub async fn create_bucket_with(
         &self,
         name: &str,
@@ -67,6 +68,7 @@ impl Model {
     /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner;
     /// [`Error::NoSuchAccessKey`]; [`Error::TooManyBuckets`]; [`Error::Conflict`] if others create and
     /// delete it meanwhile.
+    #[boxed]
     pub async fn create_bucket_for(
         &self,
         name: &str,

@@ -1,6 +1,6 @@
 //! Whether a bucket is empty.
 
-use archipel_base::PartitionId;
+use archipel_base::{PartitionId, boxed};
 use archipel_cluster::{ListEntry, ListQuery};
 use archipel_storage::{RowMetadata, VersionKind};
 use bytes::Bytes;
@@ -44,6 +44,7 @@ impl Model {
     ///
     /// # Errors
     /// Errors of listing rows.
+    #[boxed]
     pub async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
         for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
             for prefix in prefixes(bucket) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_base::{NodeId, codec};
+use archipel_base::{NodeId, boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 
@@ -21,6 +21,7 @@ const MAX_NAME_BYTES: usize = 256;
 
 impl Model {
     /// Creates an access key with a random id and secret.
+    #[boxed]
     pub async fn create_access_key(
         &self,
         name: &str,
@@ -38,6 +39,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::create_key`].
+    #[boxed]
     pub async fn import_access_key(
         &self,
         id: &str,
@@ -59,6 +61,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidName`] for an id that is not 3 to 128 letters, digits, `_`, `-` or `.`, or
     /// a secret that is not 8 to 256 printable characters; [`Error::AccessKeyExists`].
+    #[boxed]
     pub async fn create_key(&self, new: NewKey) -> Result<Arc<AccessKey>, Error> {
         self.add_key(new, None).await
     }
@@ -106,6 +109,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn create_user_key(&self, user: &str) -> Result<Arc<AccessKey>, Error> {
         let user = self.find_entity::<User>(user).await?;
         if self.keys_of_user(&user)?.len() >= Limits::KEYS {
@@ -121,6 +125,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchAccessKey`], [`Error::InvalidName`].
+    #[boxed]
     pub async fn change_key(
         &self,
         id: &str,
@@ -144,6 +149,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchAccessKey`].
+    #[boxed]
     pub async fn set_key_disabled(
         &self,
         id: &str,
@@ -222,6 +228,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchAccessKey`].
+    #[boxed]
     pub async fn delete_access_key(&self, id: &str) -> Result<Vec<NodeId>, Error> {
         let (model, id) = (self.clone(), id.to_owned());
         let deletion = tokio::spawn(async move { model.delete_key_row(&id).await });

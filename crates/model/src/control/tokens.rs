@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::codec;
+use archipel_base::{boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 
@@ -27,6 +27,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::find_bucket`].
+    #[boxed]
     pub async fn find_admin_token(&self, id: &str) -> Result<Option<Arc<AdminToken>>, Error> {
         let cached = |model: &Model| model.look(|cached| cached.tokens.get(id).cloned());
         if let Some(token) = cached(self)? {
@@ -40,6 +41,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::find_bucket`].
+    #[boxed]
     pub async fn admit_admin_token(&self, text: &str) -> Result<Option<Arc<AdminToken>>, Error> {
         let Some((id, secret)) = token::parse(text) else {
             return Ok(None);
@@ -54,6 +56,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidName`] for a name, an expiry or scopes that are not allowed.
+    #[boxed]
     pub async fn create_admin_token(
         &self,
         new: NewToken,
@@ -81,6 +84,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchToken`]; [`Error::InvalidName`] as for a new token.
+    #[boxed]
     pub async fn change_admin_token(
         &self,
         id: &str,
@@ -110,6 +114,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchToken`].
+    #[boxed]
     pub async fn revoke_admin_token(&self, id: &str) -> Result<(), Error> {
         let key = rowkeys::admin_token(id);
         let how = WriteOptions::durable(Durability::Fsync);

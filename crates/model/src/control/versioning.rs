@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use archipel_base::boxed;
+
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -25,6 +27,7 @@ impl Model {
     /// [`Error::NoSuchBucket`]; [`Error::LockKeepsVersions`] for suspension of a bucket with object
     /// lock; [`Error::Conflict`] if another such change takes too long; [`Error::Unavailable`] if it is
     /// not known how long to wait for a node. Then the change is made, and may not count everywhere.
+    #[boxed]
     pub async fn set_versioning(
         &self,
         name: &str,
@@ -54,6 +57,7 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::LockNeedsVersions`] unless versioning is enabled;
     /// [`Error::Conflict`] if another such change takes too long.
+    #[boxed]
     pub async fn set_bucket_lock(
         &self,
         name: &str,

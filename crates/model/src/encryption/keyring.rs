@@ -11,8 +11,8 @@ mod wrapping;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
+use archipel_base::{Id, boxed};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::Value;
 use archipel_storage::engine::Durability;
@@ -129,8 +129,9 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoMasterKey`] if no secret opens it; errors of reading and writing the row.
+    #[boxed]
     pub async fn rewrap_keyring(&self) -> Result<(), Error> {
-        Box::pin(self.read_keyring(false, true)).await
+        self.read_keyring(false, true).await
     }
 
     /// Reads the ring, if there is one, unless this node has no secret for it. A ring that does not

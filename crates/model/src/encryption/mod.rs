@@ -21,6 +21,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use archipel_base::boxed;
 use archipel_storage::RowKey;
 
 use crate::Model;
@@ -67,6 +68,7 @@ pub(crate) fn object_context(row: &RowKey) -> &[u8] {
 impl Model {
     /// Sets whether new objects of a bucket are encrypted where the request does not say how, and
     /// whether an S3 Bucket Key was asked for.
+    #[boxed]
     pub async fn set_encrypts(
         &self,
         name: &str,
@@ -84,6 +86,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoMasterKey`]; errors of reading the keyring.
+    #[boxed]
     pub async fn seal(&self, bucket: &Bucket, key: &str, how: &Encrypt) -> Result<Sealing, Error> {
         let (mut fresh, mut salt) = ([0; KEY_BYTES], [0; 32]);
         self.fill_random(&mut fresh);
@@ -116,6 +119,7 @@ impl Model {
     /// # Errors
     /// [`Error::KeyNeeded`] if it takes a customer's key and there is none; [`Error::WrongKey`];
     /// [`Error::NoMasterKey`].
+    #[boxed]
     pub async fn unseal(
         &self,
         bucket: &Bucket,

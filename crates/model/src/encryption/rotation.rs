@@ -1,6 +1,6 @@
 //! New keys of the ring, and the state of the ring.
 
-use archipel_base::Id;
+use archipel_base::{Id, boxed};
 
 use super::keyring::MAX_KEYS;
 use super::sweep::Sweep;
@@ -76,6 +76,7 @@ impl Model {
     ///
     /// # Errors
     /// Errors of reading the row; as [`Model::buckets`].
+    #[boxed]
     pub async fn keyring_status(&self) -> Result<RingStatus, Error> {
         let ring = self.ring().await?;
         let newest = ring.keys.last().map(|key| key.id);
@@ -118,6 +119,7 @@ impl Model {
     /// # Errors
     /// [`Error::NoMasterKey`] if this node cannot open the ring; [`Error::LimitExceeded`] if the ring is
     /// full; [`Error::Unavailable`] if this node does not know the time yet.
+    #[boxed]
     pub async fn rotate_keyring(&self) -> Result<Id, Error> {
         if !self.cluster().is_time_known() {
             let why = "this node does not know the time yet";

@@ -24,7 +24,7 @@ mod secrets;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -141,6 +141,7 @@ impl Model {
 
     /// Seals secrets that stand in plain text, and takes earlier keys of the ring out of use, until the
     /// future is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn sweep_forever(&self) {
         let short = Duration::from_millis(self.day_ms() / 8);
         let tick = short.clamp(SHORTEST_TICK, TICK);

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use archipel_base::{PartitionId, Stamp};
+use archipel_base::{PartitionId, Stamp, boxed};
 use archipel_cluster::Brought;
 use archipel_storage::RowKey;
 use bytes::Bytes;
@@ -75,6 +75,7 @@ struct Known {
 
 impl Model {
     /// Delivers events until it is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn deliver_events(&self) {
         let mut known = Known::default();
         let (mut scanned, mut scanned_old): (Option<Instant>, Option<Instant>) = (None, None);

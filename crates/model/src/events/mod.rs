@@ -25,6 +25,7 @@ mod targets;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use archipel_base::boxed;
 use archipel_cluster::Companion;
 use archipel_storage::RowKey;
 use parking_lot::Mutex;
@@ -72,6 +73,7 @@ impl Model {
     ///
     /// # Errors
     /// The first target that does not take the message, by its address, and why.
+    #[boxed]
     pub async fn test_event_targets(
         &self,
         bucket: &str,
@@ -102,6 +104,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if another such change takes too long.
+    #[boxed]
     pub async fn set_notification(
         &self,
         name: &str,

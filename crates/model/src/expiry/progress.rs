@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::hash::placement_hash;
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use archipel_storage::engine::Durability;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Begins a walk under these rules. The first time, goes on where the node was before its
     /// restart.
+    #[boxed]
     pub async fn begin(&mut self, model: &Model, rules: &Rules) -> Result<(), Error> {
         self.walked
             .retain(|unit, _| rules.contains_key(&unit.bucket));
@@ -133,6 +134,7 @@ impl Progress {
     }
 
     /// Stores the place, unless it was stored a moment ago.
+    #[boxed]
     pub async fn note(&mut self, model: &Model, place: Place) -> Result<(), Error> {
         if self
             .saved
@@ -144,6 +146,7 @@ impl Progress {
     }
 
     /// Stores that all units are walked.
+    #[boxed]
     pub async fn end(&mut self, model: &Model) -> Result<(), Error> {
         let unit = Unit {
             bucket: Id([0xff; 16]),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use archipel_base::{Id, codec};
+use archipel_base::{Id, boxed, codec};
 use archipel_cluster::{Cluster, State, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value, VersionKind};
@@ -20,6 +20,7 @@ use crate::upload::Part;
 
 /// Runs a task. Returns the number of dropped rows, or `None` if another node still uses the
 /// content.
+#[boxed]
 pub async fn run(
     cluster: &Cluster,
     task: &GcTask,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archipel_base::PartitionId;
+use archipel_base::{PartitionId, boxed};
 use archipel_cluster::{ListEntry, ListQuery, ListStart};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::future::try_join_all;
@@ -83,6 +83,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidName`].
+    #[boxed]
     pub async fn read_index(&self, bucket: &Bucket, query: &IndexQuery) -> Result<Index, Error> {
         for key in [&query.prefix, &query.start, &query.end]
             .into_iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use archipel_base::{Id, Stamp};
+use archipel_base::{Id, Stamp, boxed};
 use archipel_cluster::{Bundle, Current, Decision, Versioning, WriteOptions};
 use archipel_storage::RowKey;
 use bytes::Bytes;
@@ -163,6 +163,7 @@ fn decide(
 
 impl Model {
     /// Returns an item; `None` if it was never inserted, or its deletion is forgotten.
+    #[boxed]
     pub async fn read_item(&self, bucket: &Bucket, name: &ItemName) -> Result<Option<Item>, Error> {
         let row = self.item_row(bucket, name);
         Ok(self.item_version(&row).await?.item(&bucket.id, name))
@@ -174,6 +175,7 @@ impl Model {
     /// # Errors
     /// [`Error::TooMuch`] if the values of all items have more than `most_bytes`; nothing more is read
     /// then.
+    #[boxed]
     pub async fn read_items(
         &self,
         bucket: &Bucket,
@@ -216,6 +218,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidToken`], [`Error::TooLarge`], [`Error::TooManyValues`];
     /// [`Error::NoSuchBucket`] if the bucket was deleted meanwhile.
+    #[boxed]
     pub async fn insert_item(&self, bucket: &Bucket, insert: &Insert) -> Result<(), Error> {
         let seen = self.check_insert(bucket, insert)?;
         self.write_item(bucket, &insert.name, seen, &insert.value, None)
@@ -271,6 +274,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`insert_item`](Model::insert_item): the first error.
+    #[boxed]
     pub async fn insert_items(&self, bucket: &Bucket, inserts: Vec<Insert>) -> Result<(), Error> {
         let mut by_item: BTreeMap<ItemName, Vec<Write>> = BTreeMap::new();
         for insert in inserts {
@@ -314,6 +318,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidToken`].
+    #[boxed]
     pub async fn poll_item(
         &self,
         bucket: &Bucket,

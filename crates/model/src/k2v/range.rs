@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use archipel_base::boxed;
 use archipel_cluster::{ListEntry, ListQuery, ListStart, Listing};
 use bytes::{BufMut, BytesMut};
 use futures_util::future::try_join_all;
@@ -215,6 +216,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::Damaged`] if an item cannot be read; [`Error::TooMuch`] if
     /// the values of all pages have more than `most_bytes`.
+    #[boxed]
     pub async fn read_ranges(
         &self,
         bucket: &Bucket,
@@ -268,6 +270,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidName`], and those of [`insert_item`](Model::insert_item). Some items may be
     /// deleted then.
+    #[boxed]
     pub async fn delete_range(&self, bucket: &Bucket, range: &Range) -> Result<u64, Error> {
         range.check()?;
         let range = Range {
@@ -304,6 +307,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`delete_range`](Model::delete_range).
+    #[boxed]
     pub async fn delete_item(&self, bucket: &Bucket, name: &ItemName) -> Result<u64, Error> {
         self.delete_as_it_is(bucket, name).await.map(u64::from)
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use archipel_base::boxed;
+
 use super::items::{Patience, forgotten, gone};
 use super::marker::Marker;
 use super::range::{Range, Walk};
@@ -31,6 +33,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidToken`]; [`Error::InvalidName`] for a range with more than
     /// [`MAX_POLLED_ITEMS`].
+    #[boxed]
     pub async fn poll_range(
         &self,
         bucket: &Bucket,

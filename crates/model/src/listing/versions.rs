@@ -1,7 +1,7 @@
 //! Listings of the versions of a bucket's objects: by key, and newest first within a key. They read
 //! all partitions of the bucket at once and merge them.
 
-use archipel_base::{Id, PartitionId};
+use archipel_base::{Id, PartitionId, boxed};
 use archipel_cluster::{KeptKeys, ListQuery as RowQuery, ListStart};
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -73,6 +73,7 @@ pub struct VersionListing {
 
 impl Model {
     /// Returns a page of the versions of a bucket's objects.
+    #[boxed]
     pub async fn list_versions(
         &self,
         bucket: &Bucket,

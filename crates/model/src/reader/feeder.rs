@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use archipel_base::PartitionId;
 use archipel_base::codec;
+use archipel_base::{PartitionId, boxed};
 use archipel_cluster::{BlockStream, Cluster, OpenRow, Pin};
 use archipel_storage::pool::Reservation;
 use archipel_storage::{BlockRef, RowKey, VersionName};
@@ -44,6 +44,7 @@ pub(super) struct Feeder {
 }
 
 impl Feeder {
+    #[boxed]
     pub async fn run(&mut self, size: u64, range: Range<u64>) {
         let _ = match self.whole.clone() {
             Content::Parts(id, parts) => self.parts(id, parts, range).await,
@@ -55,6 +56,7 @@ impl Feeder {
     }
 
     /// Sends a range of the bytes that are stored.
+    #[boxed]
     pub async fn stored(
         &mut self,
         content: Content,
@@ -200,6 +202,7 @@ impl Feeder {
 
     /// Waits until the next block may be read. A block occupies the node's memory until the client
     /// has it, so the task does not read ahead while memory is short.
+    #[boxed]
     pub async fn room(&self) -> Result<(), Stop> {
         let wanted = if self.cluster.is_short_of_buffers() {
             AHEAD
@@ -211,6 +214,7 @@ impl Feeder {
     }
 
     /// Sends a range of a block to the client. Waits while the client is slower.
+    #[boxed]
     pub async fn pass(&mut self, block: Bytes, range: &Range<u64>) -> Result<(), Stop> {
         let length = block.len() as u64;
         let within = range.start.min(length) as usize..range.end.min(length) as usize;
@@ -223,6 +227,7 @@ impl Feeder {
         Ok(())
     }
 
+    #[boxed]
     pub async fn fail(&self, error: Error) -> Result<(), Stop> {
         let error = match error {
             Error::Damaged(why) if self.is_replaced().await => Error::Unavailable(format!(

@@ -1,6 +1,6 @@
-//! A page of a listing of uploads.
+//! Pages of listings of uploads and of parts.
 
-use archipel_base::codec;
+use archipel_base::{boxed, codec};
 use futures_util::future::try_join_all;
 
 use crate::Model;
@@ -8,13 +8,32 @@ use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
 use crate::intents;
 use crate::rowkeys;
-use crate::upload::{Upload, UploadPage, UploadQuery};
+use crate::upload::{Part, Upload, UploadPage, UploadQuery};
 
 /// The number of intents that a listing of uploads resolves at once.
 pub const AT_ONCE: usize = 16;
 
 impl Model {
+    /// Returns at most `limit` parts of an upload with numbers above `after`, in order, and true if
+    /// more parts follow. Of a part that was sent several times, returns the newest attempt.
+    #[boxed]
+    pub async fn list_parts(
+        &self,
+        bucket: &Bucket,
+        upload: &Upload,
+        after: u16,
+        limit: usize,
+    ) -> Result<(Vec<Part>, bool), Error> {
+        let mut parts = self.sent_parts(bucket, &upload.key, &upload.id).await?;
+        parts.retain(|part| part.number > after);
+        parts.dedup_by_key(|part| part.number);
+        let truncated = parts.len() > limit;
+        parts.truncate(limit);
+        Ok((parts, truncated))
+    }
+
     /// Returns a page of the uploads in progress.
+    #[boxed]
     pub async fn list_uploads(
         &self,
         bucket: &Bucket,

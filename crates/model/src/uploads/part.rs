@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_base::codec;
+use archipel_base::{Id, boxed};
 use archipel_cluster::WriteOptions;
 use archipel_storage::Value;
 use archipel_storage::engine::Durability;
@@ -52,6 +52,7 @@ impl PartWriter {
     }
 
     /// Appends content. Waits while storage is slower than the client.
+    #[boxed]
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.content.write(bytes).await
     }
@@ -60,6 +61,7 @@ impl PartWriter {
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`] if the upload ended meanwhile.
+    #[boxed]
     pub async fn finish(self, meta: PartMeta) -> Result<Part, Error> {
         let cluster = self.model.cluster();
         let durability = self.model.durability(&self.bucket);

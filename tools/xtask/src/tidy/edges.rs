@@ -7,7 +7,8 @@ use serde::Deserialize;
 use crate::black_box::root;
 
 /// The product's crates, from the ground up.
-const ORDER: [&str; 9] = [
+const ORDER: [&str; 10] = [
+    "archipel-boxed",
     "archipel-base",
     "archipel-access",
     "archipel-storage",
@@ -36,6 +37,7 @@ const CONFINED: &[(&[&str], &[&str])] = &[
     (&["rustls-webpki"], &["archipel-api"]),
     (&["rcgen"], &["archipel"]),
     (&["getrandom"], &["archipel-base"]),
+    (&["syn", "quote"], &["archipel-boxed"]),
 ];
 
 /// The part of `cargo metadata` that is looked at.

@@ -1,5 +1,6 @@
 //! One request on its way: address, route, signature, then the operation.
 
+use archipel_base::boxed;
 use archipel_model::{Cause, Creation, Model};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
@@ -32,6 +33,7 @@ pub(super) struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// The answer, and the body as far as it was read.
+    #[boxed]
     pub(super) async fn answer(
         &mut self,
         body: RequestBody,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::Stamp;
 use archipel_base::codec;
+use archipel_base::{Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::Value;
@@ -51,6 +51,7 @@ impl Drop for Awaited<'_> {
 
 impl Prefetch {
     /// Asks a replica for a row, and keeps the stream.
+    #[boxed]
     pub async fn ask(
         &self,
         inner: &Arc<Data>,
@@ -111,6 +112,7 @@ impl Prefetch {
     /// Takes the stream if it brings the blocks of the version with this stamp. Other replicas may
     /// have sent the row sooner than the one that was asked for the payload. So this waits about a
     /// round trip for a stream that is on its way.
+    #[boxed]
     pub async fn take(&self, stamp: Stamp) -> Option<Source> {
         let patience = self.lock().patience;
         let taken = async {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::PartitionId;
+use archipel_base::{PartitionId, boxed};
 use archipel_storage::{ListEntry, ListQuery, RowKey, VersionKind};
 use bytes::Bytes;
 
@@ -23,6 +23,7 @@ impl Data {
     /// # Errors
     /// [`Error::Unavailable`], [`archipel_storage::Error::Busy`] if too few replicas that have
     /// closed the fence answer.
+    #[boxed]
     pub async fn has_rows_fenced(
         self: &Arc<Data>,
         partition: PartitionId,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::Id;
+use archipel_base::{Id, boxed};
 use archipel_storage::{RowKey, Value, VersionName};
 
 use crate::data::Data;
@@ -15,6 +15,7 @@ use crate::register::versions::{self, VersionReport};
 
 impl Data {
     /// Returns all kept versions of an object that live, as a quorum shows them.
+    #[boxed]
     pub async fn kept_versions(
         self: &Arc<Data>,
         row: &RowKey,
@@ -35,6 +36,7 @@ impl Data {
 
     /// Opens a version of an object: returns its value, and a pin that keeps the blocks of its
     /// payload readable. Takes as many rounds as [`version_of`](Data::version_of).
+    #[boxed]
     pub async fn open_version(
         self: &Arc<Data>,
         row: &RowKey,

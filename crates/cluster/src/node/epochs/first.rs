@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 
 use archipel_base::codec::{self, Versioned};
-use archipel_base::{Id, NodeId};
+use archipel_base::{Id, NodeId, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{RowTxn, Store};
@@ -111,6 +111,7 @@ struct State {
 
 impl First {
     /// Loads what the store remembers.
+    #[boxed]
     pub async fn load(store: &Store) -> Result<First, Error> {
         let bytes = store.read(|rows| rows.meta(PROMISE)).await?;
         let promised = bytes.map(|bytes| {
@@ -188,6 +189,7 @@ impl Epochs {
     }
 
     /// Founds a cluster of this node alone.
+    #[boxed]
     pub async fn found(&self, store: &Store, epoch: Epoch) -> Result<(), Error> {
         let _one_at_a_time = self.learning.lock().await;
         self.learn_in_turn(store, epoch, true).await
@@ -197,6 +199,7 @@ impl Epochs {
     ///
     /// # Errors
     /// A text if this node is bound already.
+    #[boxed]
     pub async fn propose(&self, epoch: &Epoch) -> Result<(), String> {
         let _one_at_a_time = self.learning.lock().await;
         let is_in = self.current().is_some();
@@ -235,6 +238,7 @@ impl Epochs {
     }
 
     /// Drops the proposal: it never comes into force.
+    #[boxed]
     pub async fn withdraw(&self) {
         let _one_at_a_time = self.learning.lock().await;
         self.first.0.lock().proposed = None;
@@ -320,6 +324,7 @@ impl Epochs {
     ///
     /// # Errors
     /// A text if another store of this node proposed it: nobody can tell then.
+    #[boxed]
     pub async fn fate(&self, call: &FateCall) -> Result<FateReply, String> {
         let _one_at_a_time = self.learning.lock().await;
         if self.me().store != call.store {
@@ -335,6 +340,7 @@ impl Epochs {
     }
 
     /// Releases a promise, because the proposal was dropped.
+    #[boxed]
     pub async fn release(&self, store: &Store, promise: &Promise) -> Result<(), Error> {
         let _one_at_a_time = self.learning.lock().await;
         if self.promised().as_ref() == Some(promise) {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use archipel_base::boxed;
 use tokio::sync::Notify;
 
 /// A source of news.
@@ -48,6 +49,7 @@ impl News {
 
 impl Listening {
     /// Waits until the number is higher than the last one that this listener heard. Returns it.
+    #[boxed]
     pub async fn changed(&mut self) -> u64 {
         loop {
             let grown = self.inner.grown.notified();

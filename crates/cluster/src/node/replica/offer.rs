@@ -1,5 +1,6 @@
 //! Applying the versions of other replicas.
 
+use archipel_base::boxed;
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
@@ -17,6 +18,7 @@ impl Replica {
     ///
     /// # Errors
     /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet.
+    #[boxed]
     pub async fn apply(
         &self,
         address: Address,
@@ -81,6 +83,7 @@ impl Replica {
     /// # Errors
     /// [`storage::Error::Damaged`] if the row itself is damaged: its promise is lost, and the store
     /// must be replaced.
+    #[boxed]
     pub async fn restore(
         &self,
         key: RowKey,

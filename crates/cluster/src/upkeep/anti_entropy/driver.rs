@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, boxed};
 use tokio::task::JoinSet;
 
 use super::pass::Pass;
@@ -46,6 +46,7 @@ impl AntiEntropy {
 impl Upkeep {
     /// Keeps this node up to date with the others until the future is dropped. Run it in a task of
     /// its own.
+    #[boxed]
     pub async fn run_anti_entropy(self: &Arc<Upkeep>, options: AntiEntropyOptions) {
         let passes = self.pass_forever(options);
         let (floors, proof) = (self.floors_forever(options), self.prove_forever(options));
@@ -84,6 +85,7 @@ impl Upkeep {
     /// # Errors
     /// [`Error::Unavailable`](crate::Error::Unavailable) if they share nothing, or if the other
     /// node does not answer.
+    #[boxed]
     pub async fn pull_from(
         self: &Arc<Upkeep>,
         node: &NodeId,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use archipel_base::codec::{self, Versioned};
-use archipel_base::{NodeId, PartitionId, Stamp};
+use archipel_base::{NodeId, PartitionId, Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage::{RowKey, RowReader};
 use bytes::Bytes;
@@ -91,6 +91,7 @@ impl Pass {
     }
 
     /// Runs the pass: compares, and pulls the rows that are newer on the other node.
+    #[boxed]
     pub async fn run(&self, shared: BTreeSet<PartitionId>) -> Result<Ended, Error> {
         self.upkeep.anti_entropy.note(self.node(), |peer| {
             (peer.partitions, peer.rows) = (0, 0);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use archipel_base::{PartitionId, Stamp};
+use archipel_base::{PartitionId, Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::{Payload, RowKey, Value};
@@ -23,6 +23,7 @@ const UNITS: usize = 4;
 
 impl Pass {
     /// Pulls these rows as the other node holds them. Returns true if all of them are here now.
+    #[boxed]
     pub async fn pull(&self, rows: Vec<Candidate>) -> Result<bool, Error> {
         let mut left: VecDeque<RowKey> = rows.into_iter().map(|(key, _)| key).collect();
         let mut whole = true;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::codec::Versioned;
-use archipel_base::{BlockHash, NodeId};
+use archipel_base::{BlockHash, NodeId, boxed};
 use archipel_net::Class;
 use archipel_storage::blocks::DiskState;
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,7 @@ impl Versioned for MaintenanceStatus {
 impl Upkeep {
     /// Returns the maintenance status of all nodes of the layout, by node, or why a node could not
     /// be asked. With `scrub`, all of them begin a scrub first, with this many bytes a second.
+    #[boxed]
     pub async fn maintenance_of_all(
         self: &Arc<Upkeep>,
         scrub: Option<u64>,
@@ -111,6 +112,7 @@ impl Upkeep {
     ///
     /// # Errors
     /// [`Error::Unavailable`] if it does not answer.
+    #[boxed]
     pub async fn stop_scrub_of(
         self: &Arc<Upkeep>,
         node: NodeId,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use archipel_base::{BlockHash, NodeId};
+use archipel_base::{BlockHash, NodeId, boxed};
 use archipel_storage as storage;
 use archipel_storage::rows::Mention;
 use archipel_storage::{RowKey, RowReader};
@@ -90,6 +90,7 @@ impl Upkeep {
 
     /// Asks all nodes of the layout what they know of a block, by node. A node that does not answer has
     /// its reason.
+    #[boxed]
     pub async fn look_up_block_everywhere(
         self: &Arc<Upkeep>,
         hash: BlockHash,

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use archipel_base::{BlockHash, PartitionId};
+use archipel_base::{BlockHash, PartitionId, boxed};
 use archipel_storage as storage;
 use archipel_storage::RowKey;
 use futures_util::StreamExt;
@@ -158,6 +158,7 @@ impl Repair {
 
 impl Upkeep {
     /// Repairs blocks as they are found, until the future is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn run_repair(self: &Arc<Upkeep>) {
         loop {
             let _ = tokio::time::timeout(INTERVAL, self.repair.wake.notified()).await;
@@ -168,6 +169,7 @@ impl Upkeep {
     }
 
     /// Runs one repair round over the blocks that are due now.
+    #[boxed]
     pub async fn repair_round(self: &Arc<Upkeep>) -> Result<RepairRound, Error> {
         let repair = &self.repair;
         let _one = repair.one_round.lock().await;

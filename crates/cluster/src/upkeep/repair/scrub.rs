@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::{PartitionId, codec};
+use archipel_base::{PartitionId, boxed, codec};
 use archipel_storage::blocks::Scrubbed;
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
@@ -85,6 +85,7 @@ impl Scrub {
 impl Upkeep {
     /// Scrubs when `cycle` has passed since the last pass began (never if it is zero), or on
     /// request, until the future is dropped. Run it in a task of its own.
+    #[boxed]
     pub async fn run_scrub(self: &Arc<Upkeep>, cycle: Duration) {
         while let Err(error) = self.load_scrub(cycle).await {
             tracing::warn!(%error, "the progress of the last scrub cannot be read");
@@ -103,12 +104,14 @@ impl Upkeep {
     }
 
     /// Begins a pass now. It replaces a pass that runs. `rate` is in bytes a second.
+    #[boxed]
     pub async fn scrub_start(self: &Arc<Upkeep>, rate: Option<u64>) -> Result<(), Error> {
         self.change_scrub(|progress, now| progress.begin(now, Some(rate.unwrap_or(ASKED_RATE))))
             .await
     }
 
     /// Ends the pass that runs. The next scheduled one begins after a whole cycle.
+    #[boxed]
     pub async fn scrub_stop(self: &Arc<Upkeep>) -> Result<(), Error> {
         self.change_scrub(Progress::stop).await
     }

@@ -13,7 +13,7 @@
 //!
 //! A store that did so alone is contradicted by the others, and is quarantined again.
 
-use archipel_base::NodeId;
+use archipel_base::{NodeId, boxed};
 use archipel_storage::{RowTxn, Store};
 
 use crate::error::Error;
@@ -29,6 +29,7 @@ use crate::node::history_record as record;
 /// # Errors
 /// [`Error::Unavailable`] if the store knows no layout, or one that does not name this node. Then
 /// there is no name under which it could be accepted.
+#[boxed]
 pub async fn accept_rollback(store: &Store, node: NodeId) -> Result<u64, Error> {
     let known = epochs::stored(store).await?;
     let none = || Error::Unavailable("this node was in no cluster when the copy was made".into());

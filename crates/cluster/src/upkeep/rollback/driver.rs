@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use archipel_base::{Id, NodeId};
+use archipel_base::{Id, NodeId, boxed};
 use archipel_net::Class;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -51,6 +51,7 @@ impl Upkeep {
     }
 
     /// Returns what this store remembers of another one: its run and its last mark in it.
+    #[boxed]
     pub async fn remembers(&self, store: Id) -> Result<Option<(u64, u64)>, Error> {
         let seen = record::seen(self.store(), store).await?;
         Ok(seen.map(|run| (run.number, run.mark)))

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use archipel_base::boxed;
+
 use crate::Model;
 use crate::bucket::AccessKey;
 use crate::error::Error;
@@ -109,6 +111,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn change_user(
         &self,
         name: &str,
@@ -137,6 +140,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn change_group(
         &self,
         name: &str,
@@ -180,6 +184,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn join_group(&self, user: &str, group: &str) -> Result<Changed<()>, Error> {
         let change = GroupChange {
             add_users: vec![user.to_owned()],
@@ -192,6 +197,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`].
+    #[boxed]
     pub async fn leave_group(&self, user: &str, group: &str) -> Result<Changed<()>, Error> {
         let change = GroupChange {
             remove_users: vec![user.to_owned()],

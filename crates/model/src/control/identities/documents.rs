@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_access::Policy;
+use archipel_base::boxed;
 
 use crate::Model;
 use crate::error::Error;
@@ -120,6 +121,7 @@ impl Model {
     /// # Errors
     /// [`Error::MalformedPolicy`]; [`Error::InvalidName`]; [`Error::LimitExceeded`];
     /// [`Error::EntityExists`].
+    #[boxed]
     pub async fn create_policy(&self, new: NewPolicy) -> Result<Arc<ManagedPolicy>, Error> {
         check_name("policyName", &new.name, MAX_POLICY_NAME)?;
         check_path(&new.path)?;
@@ -149,6 +151,7 @@ impl Model {
     /// # Errors
     /// [`Error::MalformedPolicy`]; [`Error::NoSuchEntity`]; [`Error::LimitExceeded`] if the policy has
     /// [`Limits::VERSIONS`] versions already.
+    #[boxed]
     pub async fn add_policy_version(
         &self,
         name: &str,
@@ -174,6 +177,7 @@ impl Model {
     /// # Errors
     /// [`Error::MalformedPolicy`]; [`Error::NoSuchEntity`]; [`Error::LimitExceeded`] for a document that
     /// is too long.
+    #[boxed]
     pub async fn replace_policy(
         &self,
         name: &str,
@@ -222,6 +226,7 @@ impl Model {
     /// # Errors
     /// [`Error::MalformedPolicy`]; [`Error::InvalidName`]; [`Error::LimitExceeded`];
     /// [`Error::EntityExists`].
+    #[boxed]
     pub async fn create_role(&self, new: NewRole) -> Result<Arc<Role>, Error> {
         check_name("roleName", &new.name, MAX_ROLE_NAME)?;
         check_path(&new.path)?;
@@ -248,6 +253,7 @@ impl Model {
     /// # Errors
     /// [`Error::MalformedPolicy`]; [`Error::InvalidName`]; [`Error::NoSuchEntity`];
     /// [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn change_role(
         &self,
         name: &str,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use archipel_access::Policy;
-use archipel_base::Id;
+use archipel_base::{Id, boxed};
 
 use crate::Model;
 use crate::error::Error;
@@ -16,6 +16,7 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::find_bucket`].
+    #[boxed]
     pub async fn incarnations_of(
         &self,
         policy: &Policy,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use archipel_base::{Id, codec};
+use archipel_base::{Id, boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
@@ -95,6 +95,7 @@ impl Model {
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::EntityExists`]; [`Error::NoSuchEntity`] for a policy that does not
     /// exist; [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn create_user(&self, new: NewUser) -> Result<Arc<User>, Error> {
         check_name("userName", &new.name, MAX_USER_NAME)?;
         check_path(&new.path)?;
@@ -127,6 +128,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::EntityExists`]; [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn create_group(&self, name: &str, path: &str) -> Result<Arc<Group>, Error> {
         check_name("groupName", name, MAX_GROUP_NAME)?;
         check_path(path)?;
@@ -214,6 +216,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    #[boxed]
     pub async fn delete_user(&self, name: &str) -> Result<Changed<()>, Error> {
         let uses = |cached: &Cached, user: &User| {
             let own = Reference::to(user);
@@ -241,6 +244,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    #[boxed]
     pub async fn delete_group(&self, name: &str) -> Result<Changed<()>, Error> {
         let uses = |cached: &Cached, group: &Group| {
             let own = Reference::to(group);
@@ -257,6 +261,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    #[boxed]
     pub async fn delete_role(&self, name: &str) -> Result<Changed<()>, Error> {
         self.delete_entity(name, |_, role: &Role| policies_of(role))
             .await
@@ -266,6 +271,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    #[boxed]
     pub async fn delete_policy(&self, name: &str) -> Result<Changed<()>, Error> {
         let uses = |cached: &Cached, policy: &ManagedPolicy| match use_of(cached, policy) {
             None if policy.versions.len() > 1 => {
@@ -280,6 +286,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    #[boxed]
     pub async fn delete_policy_and_versions(&self, name: &str) -> Result<Changed<()>, Error> {
         self.delete_entity(name, use_of).await
     }
@@ -288,6 +295,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`].
+    #[boxed]
     pub async fn delete_provider(&self, name: &str) -> Result<Changed<()>, Error> {
         self.delete_entity(name, |_, _: &Provider| None).await
     }
@@ -296,6 +304,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`].
+    #[boxed]
     pub async fn find_policy(&self, arn: &str) -> Result<Arc<ManagedPolicy>, Error> {
         if let Some(policy) = BUILT_IN.iter().find(|policy| policy.arn() == arn) {
             return Ok(Arc::new(policy.clone()));
@@ -316,6 +325,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`].
+    #[boxed]
     pub async fn named_policy(&self, text: &str) -> Result<Arc<ManagedPolicy>, Error> {
         match ManagedPolicy::built_in(text) {
             Some(policy) => Ok(Arc::new(policy.clone())),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use archipel_base::boxed;
+
 use crate::Model;
 use crate::error::Error;
 use crate::identity::{Changed, Limits, NewProvider, Provider, ProviderChange, provider_of_url};
@@ -17,6 +19,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::LimitExceeded`]; [`Error::EntityExists`].
+    #[boxed]
     pub async fn create_provider(&self, new: NewProvider) -> Result<Arc<Provider>, Error> {
         check_thumbprints(&new.thumbprints)?;
         let provider = Provider {
@@ -36,6 +39,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`]; [`Error::InvalidName`]; [`Error::LimitExceeded`].
+    #[boxed]
     pub async fn change_provider(
         &self,
         name: &str,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use archipel_access::Identity;
 use archipel_access::identity::Named;
+use archipel_base::boxed;
 use archipel_storage::RowKey;
 
 use crate::Model;
@@ -190,6 +191,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::SessionExpired`]; as [`Model::find_bucket`].
+    #[boxed]
     pub async fn subject(&self, key: &Arc<AccessKey>) -> Result<Option<Subject>, Error> {
         let mut found = self.resolve(key)?;
         if !found.1.is_empty() {

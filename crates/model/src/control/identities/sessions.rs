@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use archipel_base::boxed;
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use base64::Engine;
@@ -23,6 +24,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::TooLarge`] if its policies and tags make a token that is too long.
+    #[boxed]
     pub async fn begin_session(&self, new: NewSession) -> Result<(Arc<AccessKey>, String), Error> {
         let seconds = new.seconds.min(MAX_SESSION_S);
         let now_ms = self.now_ms();
@@ -53,6 +55,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidSession`] for a text that is no token of this cluster.
+    #[boxed]
     pub async fn key_of_token(&self, token: &str) -> Result<Arc<AccessKey>, Error> {
         if token.len() > MAX_TOKEN_CHARS {
             return Err(Error::InvalidSession);
