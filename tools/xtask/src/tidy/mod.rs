@@ -3,6 +3,7 @@
 //! | module | what it looks at |
 //! |---|---|
 //! | [`lines`] | single files: length, whitespace, documentation, what must be absent where |
+//! | [`boxed`] | that async functions for other crates are boxed |
 //! | [`edges`] | which crate may use which |
 //! | [`map`] | that ARCHITECTURE.md names all crates, and the S3 page all operations |
 //! | [`docs`] | that documents name paths, headings and a format number that exist |
@@ -20,6 +21,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::black_box::root;
 
+mod boxed;
 mod circle;
 mod docs;
 mod edges;
@@ -48,6 +50,7 @@ pub fn run() -> Outcome {
     complaints.extend(words::check(&files));
     complaints.extend(purity::check(&files));
     complaints.extend(circle::check(&files));
+    complaints.extend(boxed::check(&files));
     for complaint in &complaints {
         println!("{complaint}");
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{edges, lines, map};
 
+mod boxed;
 mod circle;
 mod docs;
 mod purity;
