@@ -32,25 +32,14 @@ pub fn boxed(_: TokenStream, item: TokenStream) -> TokenStream {
 /// Names the lifetimes and makes the output a boxed future.
 fn box_signature(sig: &mut Signature) {
     visit_signature_mut(&mut Elided, sig);
-    let generics = sig.generics.params.iter();
-    let outlive: Vec<_> = generics
-        .filter_map(|generic| match generic {
-            GenericParam::Lifetime(named) => {
-                let lifetime = &named.lifetime;
-                Some(parse_quote!(#lifetime: 'boxed))
-            }
-            GenericParam::Type(named) => {
-                let ident = &named.ident;
-                Some(parse_quote!(#ident: 'boxed))
-            }
-            GenericParam::Const(_) => None,
-        })
-        .collect();
+    for generic in &mut sig.generics.params {
+        match generic {
+            GenericParam::Lifetime(named) => named.bounds.push(parse_quote!('boxed)),
+            GenericParam::Type(named) => named.bounds.push(parse_quote!('boxed)),
+            GenericParam::Const(_) => {}
+        }
+    }
     sig.generics.params.insert(0, parse_quote!('boxed));
-    sig.generics
-        .make_where_clause()
-        .predicates
-        .extend::<Vec<syn::WherePredicate>>(outlive);
     let output = match &sig.output {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, output) => quote!(#output),

@@ -21,7 +21,7 @@ pub(crate) struct Turn<'a> {
 
 impl Queues {
     /// Waits for the turn of an update of a row. Turns come in the order of the calls.
-    pub async fn turn<'a>(&'a self, key: &'a RowKey) -> Turn<'a> {
+    pub(crate) async fn turn<'a>(&'a self, key: &'a RowKey) -> Turn<'a> {
         let queue = {
             let mut queues = self.0.lock();
             queues.entry(key.clone()).or_default().clone()

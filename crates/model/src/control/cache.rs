@@ -324,8 +324,7 @@ impl Model {
         read.apply(key, metadata.as_ref()).map(|()| metadata)
     }
 
-    /// Reads a changed row into the cache, and notifies the other nodes. Returns the row's
-    /// metadata.
+    /// Reads a changed row into the cache, and notifies the other nodes. Returns the metadata.
     pub(super) async fn changed(&self, row: &RowKey) -> Result<Option<Bytes>, Error> {
         self.announce(row).await.0
     }
