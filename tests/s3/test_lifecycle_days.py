@@ -89,7 +89,7 @@ def test_filters_choose_what_expires(cluster, client, place):
     assert total(cluster, "failed") == 0
     # What nothing refers to is dropped, and the stores agree with themselves.
     admins = [Admin(node["admin"]) for node in cluster.nodes]
-    assert wait_until(lambda: not any(admin.gc_tasks() for admin in admins), 60)
+    assert wait_until(lambda: not any(admin.has_garbage() for admin in admins), 60)
     info = admins[0].call("GET", f"/v1/buckets/{place}")
     assert (info["objects"], info["bytes"]) == (60, 6000)
 

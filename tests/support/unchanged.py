@@ -49,8 +49,9 @@ class Admin:
         finally:
             connection.close()
 
-    def gc_tasks(self) -> int:
-        return self.call("GET", "/v1/status")["upkeep"]["gc"]["tasks"]
+    def has_garbage(self) -> bool:
+        gc = self.call("GET", "/v1/status")["upkeep"]["gc"]
+        return gc["tasks"] > 0 or gc["dead_grants"]
 
     def verified(self, deep: bool = False) -> list[dict]:
         """What a verification that begins now finds on each node; `deep` reads all blocks."""
@@ -68,7 +69,7 @@ class Admin:
 def collect_garbage(admins: list[Admin]) -> bool:
     """Waits until no node has garbage; tells whether there was some."""
     waited, end = False, time.monotonic() + GC_S
-    while any(admin.gc_tasks() for admin in admins):
+    while any(admin.has_garbage() for admin in admins):
         assert time.monotonic() < end, "garbage is not collected"
         waited = True
         time.sleep(EVERY_S)

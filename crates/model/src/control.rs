@@ -4,6 +4,7 @@
 mod aliases;
 mod cache;
 mod create;
+mod dead_grants;
 mod empty;
 mod identities;
 mod keys;

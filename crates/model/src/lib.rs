@@ -270,16 +270,23 @@ impl Model {
         }
     }
 
+    /// Returns true while grants of deleted access keys, users and roles are being removed.
+    #[must_use]
+    pub fn drops_dead_grants(&self) -> bool {
+        self.control().dead_grants.are_left()
+    }
+
     /// Drops the grants of deleted keys: at the start, because the node that deleted the key may
     /// have crashed before it dropped them, and after each deletion.
     async fn drop_dead_grants_forever(&self) {
         loop {
+            let deletions = self.control().dead_grants.asked().await;
             // Dead grants permit nothing, so no request waits for this.
             while let Err(error) = self.drop_dead_grants().await {
                 tracing::debug!(%error, "grants of deleted access keys are left");
                 tokio::time::sleep(self.control().lease / REFRESHES).await;
             }
-            self.control().dead_grants.notified().await;
+            self.control().dead_grants.done(deletions);
         }
     }
 

@@ -1,9 +1,8 @@
 //! The cache of control data: it follows the rows, and counts for a limited time.
 //!
-//! The node answers requests from the cache only while the cache counts: after it was filled, and
-//! for a *lease* after the control group last confirmed it. Every reader goes through
-//! [`Model::look`], which fails otherwise. So an empty cache cannot be taken for a missing bucket.
-//! [`reads`] keeps the order of the rows.
+//! The node answers requests from the cache only while the cache counts: after it was filled, and for a *lease* after the
+//! control group last confirmed it. Every reader goes through [`Model::look`], which fails otherwise. So an empty cache
+//! cannot be taken for a missing bucket. [`reads`] keeps the order of the rows.
 
 mod reads;
 
@@ -16,9 +15,10 @@ use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use parking_lot::RwLock;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::dead_grants::DeadGrants;
 use crate::Model;
 use crate::bucket::{AccessKey, Alias, Bucket, Named};
 use crate::cipher::sealed::OpenSecrets;
@@ -42,8 +42,8 @@ pub(crate) struct Control {
     clock: Arc<dyn WallClock>,
     /// Limits concurrent lookups of names that the cache lacks.
     misses: Semaphore,
-    /// Wakes the task that drops grants of deleted access keys.
-    pub dead_grants: Notify,
+    /// Grants of deleted access keys, users and roles.
+    pub dead_grants: DeadGrants,
     /// Opens secrets of rows.
     ring: Arc<dyn OpenSecrets>,
 }
@@ -183,7 +183,7 @@ impl Control {
             lease,
             clock,
             misses: Semaphore::new(MISSES),
-            dead_grants: Notify::new(),
+            dead_grants: DeadGrants::new(),
             ring,
         }
     }

@@ -254,7 +254,7 @@ impl Model {
             // The cache drops the key at once, even if the row cannot be read again.
             self.control().remove(&row_key.key)?;
         }
-        self.control().dead_grants.notify_one();
+        self.control().dead_grants.ask();
         // Another node may have created the key again. If the deletion failed, its outcome is unknown: the
         // caller gets the error, whatever the row says now.
         let reread = self.reread(&row_key.key);

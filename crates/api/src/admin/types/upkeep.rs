@@ -23,6 +23,10 @@ pub struct Upkeep {
 pub struct GcInfo {
     /// Tasks that wait in the node's queue. At 0 there is no garbage of this node's requests.
     pub tasks: u64,
+    /// True while the node removes permissions that deleted keys, users and roles had. They permit
+    /// nothing any more.
+    #[serde(default)]
+    pub dead_grants: bool,
 }
 
 /// The work of a node on lifecycle rules: `GET /v1/lifecycle`. Each node walks its share of the

@@ -204,7 +204,7 @@ impl Model {
             })
             .await??;
         self.control().remove(&row_key.key)?;
-        self.control().dead_grants.notify_one();
+        self.control().dead_grants.ask();
         let (_, unconfirmed) = self.announce(&row_key).await;
         Ok(Changed {
             value: (),
