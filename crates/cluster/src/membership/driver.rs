@@ -314,6 +314,10 @@ impl Directory for Members {
         self.state().is_suspected(node)
     }
 
+    fn store_of(&self, node: &NodeId) -> Option<Id> {
+        self.state().store_of(node)
+    }
+
     fn report(&self, node: &NodeId, answered: bool) {
         self.with(|state, now| state.report(node, answered, now));
     }

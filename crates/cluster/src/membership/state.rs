@@ -164,6 +164,12 @@ impl Membership {
             && known().is_none_or(|known| known.detector.standing() == Standing::Suspected)
     }
 
+    /// Returns the store that another node says it has; `None` if it has not told.
+    pub fn store_of(&self, node: &NodeId) -> Option<Id> {
+        let told = self.others.get(node).map(|known| known.info.store);
+        told.filter(|store| *store != Id::default())
+    }
+
     /// Returns the highest feature level that another node speaks; 0 if it is not known.
     pub fn level(&self, node: &NodeId) -> u32 {
         self.others.get(node).map_or(0, |known| known.info.level)

@@ -89,6 +89,10 @@ impl Directory for FixedDirectory {
         dead.contains(node)
     }
 
+    fn store_of(&self, _: &NodeId) -> Option<Id> {
+        None
+    }
+
     fn report(&self, _: &NodeId, _: bool) {}
 
     fn level(&self, node: &NodeId) -> u32 {

@@ -243,18 +243,19 @@ impl Node {
         place.unwrap_or_default()
     }
 
-    /// Returns true if this node has a replica of a partition and suspects all nodes whose replicas
-    /// come before it. A live node with an empty new store is not suspected.
+    /// Returns true if this node has a replica of a partition, and all replicas that come before it are
+    /// gone: their nodes are suspected, or have another store now.
     pub fn is_first_live(&self, partition: PartitionId) -> bool {
         let me = self.me();
-        let suspected = |store: &StoreName| {
-            let peers = self.peers.as_ref();
-            peers.is_some_and(|peers| peers.directory.is_suspected(&store.node))
+        let is_gone = |store: &StoreName| {
+            let directory = self.peers.as_ref().map(|peers| &peers.directory);
+            directory.is_some_and(|directory| {
+                let told = directory.store_of(&store.node);
+                directory.is_suspected(&store.node) || told.is_some_and(|told| told != store.store)
+            })
         };
         let stores = self.stores_in_turn(partition);
-        let first = stores
-            .iter()
-            .find(|store| **store == me || !suspected(store));
+        let first = stores.iter().find(|store| **store == me || !is_gone(store));
         first == Some(&me)
     }
 

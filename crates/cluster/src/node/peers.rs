@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
-use archipel_base::{NodeId, boxed};
+use archipel_base::{Id, NodeId, boxed};
 use archipel_net::rpc::Rpc;
 use archipel_net::{Class, Peer, Stream};
 use bytes::Bytes;
@@ -29,6 +29,8 @@ pub trait Directory: Send + Sync + 'static {
     fn peer(&self, node: &NodeId) -> Option<Peer>;
     /// Returns true if the node is suspected.
     fn is_suspected(&self, node: &NodeId) -> bool;
+    /// Returns the store that the node says it has; `None` if it has not told.
+    fn store_of(&self, node: &NodeId) -> Option<Id>;
     /// Notes whether the node answered a call.
     fn report(&self, node: &NodeId, answered: bool);
     /// Returns the highest feature level that another node speaks; 0 if it is not known.

@@ -103,6 +103,10 @@ impl Directory for Meddling {
         None
     }
 
+    fn store_of(&self, _: &NodeId) -> Option<archipel_base::Id> {
+        None
+    }
+
     fn report(&self, _: &NodeId, _: bool) {}
 
     fn level(&self, _: &NodeId) -> u32 {
