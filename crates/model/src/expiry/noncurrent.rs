@@ -44,6 +44,15 @@ struct Placed {
     is_current: bool,
 }
 
+impl Placed {
+    fn as_successor(&self, made_ms: u64) -> Successor {
+        Successor {
+            made_ms,
+            name: (self.head.id, self.head.version),
+        }
+    }
+}
+
 /// A version after which another is noncurrent.
 #[derive(Clone, Copy)]
 struct Successor {
@@ -59,6 +68,8 @@ pub(super) struct Line {
     early: Vec<Placed>,
     /// The version before the next one; `None` until the current one has passed.
     successor: Option<Successor>,
+    /// The current version, and when it certainly was current: what a version with a newer name is behind.
+    current: Option<Successor>,
     /// The noncurrent versions that have passed.
     newer: u32,
     passed: Vec<Seen>,
@@ -67,8 +78,10 @@ pub(super) struct Line {
 impl Line {
     /// Begins with the object's row.
     fn new(object: RowKey, key: String, current: Option<&RowMetadata>) -> Line {
+        let since_ms = current.map_or(0, |row| row.stamp.millis());
         let current = current.and_then(|row| placed(row, true));
         Line {
+            current: current.as_ref().map(|one| one.as_successor(since_ms)),
             object,
             key,
             early: current.into_iter().collect(),
@@ -105,13 +118,16 @@ impl Line {
     fn pass(&mut self, one: Placed) {
         let successor = self.successor;
         if one.is_current || successor.is_some() {
-            self.successor = Some(Successor {
-                made_ms: one.order.millis(),
-                name: (one.head.id, one.head.version),
-            });
+            self.successor = Some(one.as_successor(one.order.millis()));
         }
-        // Without a current version before it, a version may be the current one elsewhere.
-        let Some(successor) = successor.filter(|_| !one.is_current) else {
+        // A write that nobody answered may have reached this replica, and a decision about another version then made
+        // the older one current again. Nothing tells when: the row's stamp is later. If such a version is current
+        // elsewhere, its removal is refused.
+        let behind = self.current.map(|current| Successor {
+            made_ms: current.made_ms.max(one.order.millis()),
+            ..current
+        });
+        let Some(successor) = successor.or(behind).filter(|_| !one.is_current) else {
             return;
         };
         self.passed.push(Seen::Noncurrent {

@@ -58,11 +58,18 @@ fn nothing_is_noncurrent_without_a_current_version() {
     assert_eq!(line(Some(&void), &kept), []);
 }
 
+/// Writes without an answer, in front of a version that a decision made current again at 8.
 #[test]
-fn what_is_newer_than_the_current_version_is_left_alone() {
-    let current = row(5, false, true, VersionKind::Object);
+fn what_is_newer_than_the_current_version_is_noncurrent_since_its_row_was_written() {
+    let current = RowMetadata {
+        stamp: stamp(8),
+        ..row(5, false, true, VersionKind::Object)
+    };
     let kept = [9, 7, 3].map(|made| row(made, false, false, VersionKind::Object));
-    assert_eq!(line(Some(&current), &kept), [(3, 5, 0)]);
+    assert_eq!(
+        line(Some(&current), &kept),
+        [(9, 9, 0), (7, 8, 1), (3, 5, 2)]
+    );
 }
 
 proptest! {
