@@ -5,7 +5,7 @@ use archipel_model::ListQuery;
 use super::client::{self, KEYS};
 use super::history::{End, History};
 use super::world::{BUCKET, OTHER, World};
-use super::{buckets, k2v, listings, loose, proof, replicas, uploads};
+use super::{buckets, k2v, listings, loose, proof, replicas, uploads, versions};
 use crate::linear;
 use crate::rng::Rng;
 
@@ -97,6 +97,7 @@ pub(super) async fn judge(world: &World) -> Verdict {
     buckets::judge(world).await;
     k2v::judge(world).await;
     loose::judge(world).await;
+    versions::judge(world).await;
     // This comes before the reads, because reads would bring rows, too.
     replicas::converge(world).await;
     replicas::drop_tombstones(world).await;

@@ -241,11 +241,16 @@ impl Machine {
         let mut tasks = on_the_network(&cluster, rpc, members);
         let options = ModelOptions {
             extent_blocks: self.style.extent_blocks,
+            day: self.style.day(),
             ..ModelOptions::default()
         };
         let model = Model::open_with(cluster, options).await;
         let model = model.map_err(|error| format!("the model does not open: {error}"))?;
         tasks.extend(background(&model, self.options, self.style));
+        if self.style.expires() {
+            let model = model.clone();
+            tasks.push(tokio::spawn(async move { model.run_expiry().await }));
+        }
         *self.running() = Some(Running {
             model,
             power: power.clone(),

@@ -20,6 +20,7 @@
 //! | [`buckets`] | buckets that clients make, fill, empty and delete |
 //! | [`loose`] | a bucket whose commits are buffered |
 //! | [`k2v`] | K2V items that clients write, read and poll |
+//! | [`versions`] | versions, their settings, legal holds and lifecycle rules |
 //! | [`content`] | the content of objects |
 //! | [`history`] | requests of clients and their answers |
 //! | [`listings`] | checks listings |
@@ -48,6 +49,7 @@ pub mod proof;
 pub mod replicas;
 pub mod style;
 pub mod uploads;
+pub mod versions;
 pub mod world;
 
 pub use judge::{Counts, Verdict};

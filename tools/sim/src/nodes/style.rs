@@ -1,11 +1,14 @@
 //! What a seed draws for its run: what clients do, what goes wrong, and how much nodes do at once.
 
+use std::time::Duration;
+
 use archipel_cluster::{Sizes, Times};
-use archipel_model::EXTENT_BLOCKS;
+use archipel_model::{EXTENT_BLOCKS, ModelOptions};
 use archipel_storage::Limits;
 
 use super::client;
 use super::disks::Speed;
+use super::versions;
 use crate::rng::Rng;
 
 /// The settings that a run draws at random.
@@ -45,6 +48,8 @@ pub struct Style {
     pub admits: bool,
     /// True if there are K2V items.
     pub k2v: bool,
+    /// What the run does with versions.
+    pub versions: Option<versions::Kind>,
     /// How fast disks are.
     pub speed: Speed,
     /// True if disks are full at times.
@@ -78,6 +83,7 @@ impl Style {
             bucket_percent: [0, 20, 60][rng.below(3) as usize],
             admits: rng.chance(50),
             k2v,
+            versions: None,
             speed: match of_disks.below(10) {
                 0..5 => Speed::Instant,
                 5..7 => Speed::Usual,
@@ -87,6 +93,19 @@ impl Style {
             loose_percent: [0, 0, 25, 60][of_disks.below(4) as usize],
             times: times(of_disks),
             limits: limits(of_disks),
+        }
+    }
+
+    /// Returns true if nodes apply lifecycle rules.
+    pub fn expires(&self) -> bool {
+        self.versions.is_some_and(|kind| kind.expires)
+    }
+
+    /// Returns the length of a day of lifecycle rules.
+    pub fn day(&self) -> Duration {
+        match self.expires() {
+            true => versions::DAY,
+            false => ModelOptions::default().day,
         }
     }
 }

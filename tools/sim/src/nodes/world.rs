@@ -23,6 +23,7 @@ use super::loose::{LOOSE, Loose};
 use super::machine::Machine;
 use super::style::Style;
 use super::uploads::Shared;
+use super::versions::{self, Versions};
 use super::{backups, client, disks, faults, k2v, operator};
 use crate::rng::Rng;
 
@@ -53,6 +54,8 @@ pub struct Options {
     pub trust_old_store: bool,
     /// Closed write fences keep no write out: a planted defect that a checker must notice.
     pub ignore_fences: bool,
+    /// Replicas let everybody delete protected versions: a planted defect that a checker must notice.
+    pub ignore_holds: bool,
     /// Completions take the newest attempt of a part, whatever the client sent last: a planted
     /// defect that a checker must notice.
     pub newest_part: bool,
@@ -74,6 +77,7 @@ impl Default for Options {
             answer_before_sync: false,
             trust_old_store: false,
             ignore_fences: false,
+            ignore_holds: false,
             swallow_full: false,
             newest_part: false,
             trust_buffered: false,
@@ -85,7 +89,10 @@ impl Default for Options {
 impl Options {
     /// Returns the rules of the model.
     pub(super) fn hooks(&self) -> Hooks {
-        let hooks = archipel_model::HOOKS;
+        let mut hooks = archipel_model::HOOKS;
+        if self.ignore_holds {
+            hooks.refuses = |_, _, _| false;
+        }
         if !self.ignore_fences {
             return hooks;
         }
@@ -130,6 +137,8 @@ pub struct Record {
     pub buckets: Buckets,
     /// K2V items.
     pub items: Items,
+    /// Versions of objects.
+    pub versions: Versions,
     /// The first violation seen.
     pub violation: Option<String>,
     /// Counts of what happened.
@@ -185,6 +194,7 @@ async fn run(seed: u64, options: Options) -> Verdict {
         tasks.push(tokio::spawn(operator::run(world.clone(), number, rng)));
     }
     tasks.extend(k2v::start(&world));
+    tasks.extend(versions::start(&world));
     for task in tasks {
         if let Err(panicked) = task.await {
             world.violation(format!("a task panicked: {panicked}"));
@@ -206,7 +216,10 @@ impl World {
         let machines = if rng.chance(50) { 3 } else { 5 };
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
-        let style = Style::new(&mut rng, &mut Rng::new(!seed), k2v::is_in(seed));
+        let style = Style {
+            versions: versions::Kind::of(seed),
+            ..Style::new(&mut rng, &mut Rng::new(!seed), k2v::is_in(seed))
+        };
         let machine = |index| {
             let (ids, network) = (ids.clone(), network.clone());
             Machine::new(
@@ -327,7 +340,8 @@ impl World {
         }
         let set = model.set_buffered(LOOSE, Some(true)).await;
         set.map_err(|error| format!("the bucket cannot be changed: {error}"))?;
-        Ok(())
+        let made = versions::set_up(self, &model).await;
+        made.map_err(|error| format!("the bucket with versions cannot be made: {error}"))
     }
 
     /// Returns a layout with one zone a machine. Partitions go round.

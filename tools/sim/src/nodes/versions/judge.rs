@@ -1,0 +1,119 @@
+//! The checks of versions at rest.
+
+use std::time::Duration;
+
+use super::listings::{self, Shown};
+use super::reference::Call;
+use super::search::{self, Answer};
+use super::{KEYS, Of, act, expires};
+use crate::nodes::world::World;
+
+/// The time in which lifecycle rules remove what they are for, once all faults are over.
+const PATIENCE: Duration = Duration::from_secs(1800);
+const LOOK: Duration = Duration::from_secs(20);
+
+/// Judges all versions at rest.
+pub async fn judge(world: &World) {
+    if world.style.versions.is_none() {
+        return;
+    }
+    for key in KEYS {
+        if expires(world, key) {
+            expire(world, key).await;
+        }
+        look_through(world, key).await;
+        let record = world.record();
+        let history = record.versions.history(key);
+        let shown = record.versions.shown(key);
+        let pages = record.versions.pages.get(key).cloned().unwrap_or_default();
+        drop(record);
+        let lines = || {
+            history
+                .iter()
+                .map(|event| format!("\n    {event:?}"))
+                .collect::<String>()
+        };
+        match search::explain(&history, &shown, expires(world, key)) {
+            Answer::Possible => {}
+            Answer::Impossible => world.violation(format!(
+                "the versions of {key} cannot be explained:{}",
+                lines()
+            )),
+            Answer::CutOff => world.violation(format!(
+                "nobody knows about the versions of {key}:{}",
+                lines()
+            )),
+        }
+        for page in pages {
+            if let Some(fault) = listings::fault(&page, &history, expires(world, key)) {
+                world.violation(format!("versions of {key}: {fault}: {page:?}{}", lines()));
+            }
+        }
+    }
+}
+
+/// Reads all versions of a key through one machine, and lists them through all.
+async fn look_through(world: &World, key: &'static str) {
+    let serving = world.serving();
+    let mut first: Option<Vec<Shown>> = None;
+    for machine in serving.iter().copied() {
+        let listed = act::list(world, machine, key).await;
+        let is_read = act::operate(world, machine, Of::Key(key), Call::Get).await;
+        let Some(listed) = listed.filter(|_| is_read) else {
+            world.violation(format!(
+                "{key} cannot be read through machine {machine} at rest"
+            ));
+            continue;
+        };
+        match &first {
+            None => first = Some(listed),
+            Some(first) if *first == listed => {}
+            Some(first) => world.violation(format!(
+                "the versions of {key} are {first:?} at the first machine and {listed:?} at machine {machine} at rest"
+            )),
+        }
+    }
+    let named = world.record().versions.shown(key);
+    let mut ids: Vec<_> = named.into_iter().map(|(id, _)| id).collect();
+    ids.dedup();
+    let mut machines = serving.iter().copied().cycle();
+    for id in ids {
+        let Some(machine) = machines.next() else {
+            return;
+        };
+        if !act::operate(world, machine, Of::Key(key), Call::GetVersion(id)).await {
+            world.violation(format!(
+                "version {id} of {key} cannot be read through machine {machine} at rest"
+            ));
+        }
+    }
+}
+
+/// Waits until no version is left that a lifecycle rule removes.
+async fn expire(world: &World, key: &'static str) {
+    let mut waited = Duration::ZERO;
+    loop {
+        let Some(machine) = world.serving().first().copied() else {
+            return;
+        };
+        let listed = act::list(world, machine, key).await.unwrap_or_default();
+        let old: Vec<_> = listed
+            .iter()
+            .filter(|shown| !shown.is_latest && !shown.held)
+            .collect();
+        if old.is_empty() {
+            return;
+        }
+        if waited >= PATIENCE {
+            let models = world.machines.iter().filter_map(|machine| machine.model());
+            let walks: Vec<_> = models
+                .map(|model| (model.cluster().is_time_known(), model.expiry_status()))
+                .collect();
+            return world.violation(format!(
+                "old versions of {key} stay: {old:?}; walks: {walks:?}"
+            ));
+        }
+        tokio::time::sleep(LOOK).await;
+        waited += LOOK;
+    }
+}

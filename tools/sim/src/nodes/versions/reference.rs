@@ -1,0 +1,267 @@
+//! What S3 promises of the versions of a key.
+//!
+//! Versions are told apart by their ids, and by what they contain where nobody was told an id.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use archipel_model::VersionId;
+
+/// Stands for all values that nobody ever saw.
+pub(super) const UNSEEN: u32 = u32::MAX;
+
+/// What is stored in a version: a number, or nothing in a delete marker.
+pub type Stored = Option<u32>;
+
+/// A client's request for a key, or for the settings of its bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Call {
+    /// Writes an object, if the current object is the expected one.
+    Put {
+        /// The number of its content.
+        value: u32,
+        /// The condition: the number of the current object, or none.
+        expected: Option<Stored>,
+    },
+    /// Deletes the object: most often, writes a delete marker.
+    Delete,
+    /// Deletes a version for good.
+    DeleteVersion(VersionId),
+    /// Sets a legal hold, or lifts it.
+    Hold(VersionId, bool),
+    /// Reads the current object.
+    Get,
+    /// Reads a version.
+    GetVersion(VersionId),
+    /// Enables versioning.
+    Enable,
+    /// Suspends versioning.
+    Suspend,
+}
+
+/// A client's answer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reply {
+    /// The request took effect, or there was nothing to do.
+    Done,
+    /// It wrote a version, which has this id.
+    Made(VersionId),
+    /// It removed the object of a bucket that has no versions.
+    Removed,
+    /// The current object, if there is one. An answer to a write says that its condition failed.
+    Saw(Option<(VersionId, u32)>),
+    /// The version, and true if a legal hold protects it; none if there is no such version.
+    SawVersion(Option<(Stored, bool)>),
+    /// A legal hold protects the version.
+    Refused,
+    /// There is no such version that could be held.
+    Absent,
+}
+
+/// One operation in a history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// The request.
+    pub call: Call,
+    /// The time of the call, in any unit.
+    pub called: u64,
+    /// The time and content of the answer; `None` if nobody knows the result.
+    pub reply: Option<(u64, Reply)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Version {
+    pub id: VersionId,
+    stored: Stored,
+    held: bool,
+}
+
+/// Which versions writes make.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Mode {
+    /// There are no versions yet: a write replaces the object.
+    Never,
+    /// Each write makes a version with an id.
+    Enabled,
+    /// Versioning is suspended, which nodes may learn late: a write makes either.
+    Suspended,
+}
+
+/// The versions of a key, the newest last.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct State {
+    mode: Mode,
+    /// The versions.
+    pub versions: Vec<Version>,
+}
+
+impl State {
+    /// Returns a bucket in which nothing was ever written.
+    pub fn first() -> State {
+        State {
+            mode: Mode::Never,
+            versions: Vec::new(),
+        }
+    }
+
+    fn find(&self, id: VersionId) -> Option<&Version> {
+        self.versions.iter().find(|version| version.id == id)
+    }
+
+    fn current(&self) -> Option<(VersionId, u32)> {
+        let newest = self.versions.last()?;
+        Some((newest.id, newest.stored?))
+    }
+
+    fn without(&self, id: VersionId) -> State {
+        let mut next = self.clone();
+        next.versions.retain(|version| version.id != id);
+        next
+    }
+
+    /// Returns the state after a write of a version; `None` if no write makes such a version now.
+    fn with(&self, id: VersionId, stored: Stored) -> Option<State> {
+        let is_null = id == VersionId::Null;
+        let is_fit = match self.mode {
+            Mode::Never => is_null && stored.is_some(),
+            Mode::Enabled => !is_null,
+            Mode::Suspended => true,
+        };
+        let is_free = self.find(id).is_none_or(|old| is_null && !old.held);
+        if !is_fit || !is_free {
+            return None;
+        }
+        let mut next = self.without(id);
+        next.versions.push(Version {
+            id,
+            stored,
+            held: false,
+        });
+        Some(next)
+    }
+}
+
+/// What all answers together tell of a key.
+pub(super) struct Told {
+    /// The ids of objects, by their numbers.
+    pub ids: BTreeMap<u32, VersionId>,
+    /// The ids of delete markers that no known answer to a deletion tells.
+    markers: BTreeSet<VersionId>,
+    /// True if lifecycle rules remove versions that are not current.
+    expires: bool,
+}
+
+impl Told {
+    pub fn of(history: &[Event], shown: &[(VersionId, Stored)], expires: bool) -> Told {
+        let (mut ids, mut markers, mut claimed) =
+            (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let mut see = |id: VersionId, stored: Stored| match stored {
+            Some(value) => drop(ids.insert(value, id)),
+            None => drop(markers.insert(id)),
+        };
+        for (id, stored) in shown {
+            see(*id, *stored);
+        }
+        for event in history {
+            match (event.call, event.reply) {
+                (Call::Put { value, .. }, Some((_, Reply::Made(id)))) => see(id, Some(value)),
+                (Call::Delete, Some((_, Reply::Made(id)))) => drop(claimed.insert(id)),
+                (_, Some((_, Reply::Saw(Some((id, value)))))) => see(id, Some(value)),
+                (Call::GetVersion(id), Some((_, Reply::SawVersion(Some((stored, _)))))) => {
+                    see(id, stored);
+                }
+                _ => {}
+            }
+        }
+        markers.retain(|id| *id != VersionId::Null && !claimed.contains(id));
+        Told {
+            ids,
+            markers,
+            expires,
+        }
+    }
+
+    /// Returns the states that an operation may leave.
+    pub fn after(&self, state: &State, call: Call, reply: Option<Reply>) -> Vec<State> {
+        let same = |is_right: bool| is_right.then(|| state.clone());
+        let one = match (call, reply) {
+            (_, Some(Reply::Saw(saw))) => {
+                let failed = match call {
+                    Call::Put { expected, .. } => Some(saw.map(|(_, value)| value)) != expected,
+                    _ => true,
+                };
+                same(saw == state.current() && failed)
+            }
+            (Call::Put { expected, .. }, _)
+                if expected.is_some_and(|it| it != state.current().map(|(_, value)| value)) =>
+            {
+                None
+            }
+            (Call::Put { value, .. }, Some(Reply::Made(id))) => state.with(id, Some(value)),
+            (Call::Put { value, .. }, None) => match self.ids.get(&value) {
+                Some(id) => state.with(*id, Some(value)),
+                // A version with an id would be seen at the end.
+                None => state.with(VersionId::Null, Some(UNSEEN)),
+            },
+            (Call::Put { .. }, Some(_)) => None,
+            (Call::Delete, Some(Reply::Made(id))) => state.with(id, None),
+            (Call::Delete, Some(_)) => {
+                (state.mode == Mode::Never).then(|| state.without(VersionId::Null))
+            }
+            (Call::Delete, None) => return self.after_lost_deletion(state),
+            (Call::DeleteVersion(id), reply) => match (state.find(id), reply) {
+                (Some(version), Some(Reply::Refused)) => same(version.held),
+                (None, Some(Reply::Refused)) => None,
+                (Some(version), _) => (!version.held).then(|| state.without(id)),
+                (None, _) => same(true),
+            },
+            (Call::Hold(id, on), Some(Reply::Done) | None) => {
+                let mut next = state.clone();
+                let versions = &mut next.versions;
+                let version = versions
+                    .iter_mut()
+                    .find(|v| v.id == id && v.stored.is_some());
+                version.map(|version| version.held = on).map(|()| next)
+            }
+            (Call::Hold(id, _), _) => match state.find(id) {
+                Some(version) if version.stored.is_some() => self.expired(state, id),
+                _ => same(true),
+            },
+            (Call::GetVersion(id), Some(Reply::SawVersion(None))) => match state.find(id) {
+                Some(_) => self.expired(state, id),
+                None => same(true),
+            },
+            (Call::GetVersion(id), Some(Reply::SawVersion(Some(saw)))) => {
+                let version = state.find(id);
+                same(version.is_some_and(|version| (version.stored, version.held) == saw))
+            }
+            (Call::Get | Call::GetVersion(_), _) => same(reply.is_none()),
+            (Call::Enable, _) => Some(State {
+                mode: Mode::Enabled,
+                ..state.clone()
+            }),
+            (Call::Suspend, _) => Some(State {
+                mode: Mode::Suspended,
+                ..state.clone()
+            }),
+        };
+        one.into_iter().collect()
+    }
+
+    /// Returns what a deletion without an answer may leave: a delete marker with an id that was seen later, one that
+    /// replaces the null version, or nothing at all in a bucket without versions.
+    fn after_lost_deletion(&self, state: &State) -> Vec<State> {
+        let ids = self.markers.iter().copied().chain([VersionId::Null]);
+        let mut all: Vec<State> = ids.filter_map(|id| state.with(id, None)).collect();
+        if state.mode == Mode::Never {
+            all.push(state.without(VersionId::Null));
+        }
+        all
+    }
+
+    /// Returns the state once a lifecycle rule has removed a version, if one may.
+    fn expired(&self, state: &State, id: VersionId) -> Option<State> {
+        let is_current = state.versions.last().is_some_and(|newest| newest.id == id);
+        let held = state.find(id).is_some_and(|version| version.held);
+        (self.expires && !is_current && !held).then(|| state.without(id))
+    }
+}

@@ -1,0 +1,222 @@
+use archipel_base::Stamp;
+
+use super::*;
+
+fn id(n: u8) -> VersionId {
+    VersionId::At(Stamp::from_bytes([n; 16]))
+}
+
+const NULL: VersionId = VersionId::Null;
+
+/// Operations one after another; those without an answer stay open.
+fn history(all: &[(Call, Option<Reply>)]) -> Vec<Event> {
+    let event = |(at, (call, reply)): (usize, &(Call, Option<Reply>))| {
+        let called = 2 * at as u64;
+        Event {
+            call: *call,
+            called,
+            reply: reply.map(|reply| (called + 1, reply)),
+        }
+    };
+    all.iter().enumerate().map(event).collect()
+}
+
+fn is_possible(all: &[(Call, Option<Reply>)]) -> bool {
+    explain(&history(all), &[], false) == Answer::Possible
+}
+
+fn put(value: u32, made: VersionId) -> (Call, Option<Reply>) {
+    let expected = None;
+    (Call::Put { value, expected }, Some(Reply::Made(made)))
+}
+
+fn sees(saw: Option<(VersionId, u32)>) -> (Call, Option<Reply>) {
+    (Call::Get, Some(Reply::Saw(saw)))
+}
+
+fn finds(id: VersionId, saw: Option<(Stored, bool)>) -> (Call, Option<Reply>) {
+    (Call::GetVersion(id), Some(Reply::SawVersion(saw)))
+}
+
+const ENABLE: (Call, Option<Reply>) = (Call::Enable, Some(Reply::Done));
+
+#[test]
+fn versions_stay_until_they_are_deleted() {
+    let two = [put(1, NULL), ENABLE, put(2, id(2))];
+    assert!(is_possible(
+        &[&two[..], &[finds(NULL, Some((Some(1), false)))]].concat()
+    ));
+    assert!(!is_possible(&[&two[..], &[finds(NULL, None)]].concat()));
+    assert!(!is_possible(&[&two[..], &[sees(Some((NULL, 1)))]].concat()));
+    let deletes = (Call::DeleteVersion(id(2)), Some(Reply::Done));
+    let deleted = [&two[..], &[deletes]].concat();
+    assert!(is_possible(
+        &[&deleted[..], &[sees(Some((NULL, 1)))]].concat()
+    ));
+    assert!(!is_possible(
+        &[&deleted[..], &[finds(id(2), Some((Some(2), false)))]].concat()
+    ));
+    assert!(!is_possible(&[&deleted[..], &[sees(None)]].concat()));
+}
+
+#[test]
+fn writes_follow_the_settings_once_those_are_acknowledged() {
+    assert!(!is_possible(&[put(1, id(1))]));
+    assert!(!is_possible(&[ENABLE, put(1, NULL)]));
+    assert!(is_possible(&[
+        (Call::Enable, None),
+        put(1, NULL),
+        put(2, id(2))
+    ]));
+    assert!(!is_possible(&[
+        (Call::Enable, None),
+        put(2, id(2)),
+        put(1, NULL)
+    ]));
+    let suspend = (Call::Suspend, Some(Reply::Done));
+    assert!(is_possible(&[
+        ENABLE,
+        suspend,
+        put(1, NULL),
+        put(2, NULL),
+        finds(NULL, Some((Some(2), false)))
+    ]));
+    assert!(!is_possible(&[
+        ENABLE,
+        suspend,
+        put(1, NULL),
+        put(2, NULL),
+        finds(NULL, Some((Some(1), false)))
+    ]));
+}
+
+#[test]
+fn a_marker_hides_and_is_a_version() {
+    let marked = [
+        ENABLE,
+        put(1, id(1)),
+        (Call::Delete, Some(Reply::Made(id(2)))),
+    ];
+    assert!(is_possible(
+        &[
+            &marked[..],
+            &[sees(None), finds(id(2), Some((None, false)))]
+        ]
+        .concat()
+    ));
+    assert!(!is_possible(
+        &[&marked[..], &[sees(Some((id(1), 1)))]].concat()
+    ));
+    let lost = [
+        ENABLE,
+        put(1, id(1)),
+        (Call::Delete, None),
+        sees(None),
+        finds(id(2), Some((None, false))),
+    ];
+    assert!(is_possible(&lost));
+    assert!(
+        !is_possible(&[&lost[..], &[finds(id(3), Some((None, false)))]].concat()),
+        "two of one deletion"
+    );
+}
+
+#[test]
+fn a_held_version_stays() {
+    let hold = |on| (Call::Hold(id(1), on), Some(Reply::Done));
+    let delete = |reply| (Call::DeleteVersion(id(1)), Some(reply));
+    let held = [ENABLE, put(1, id(1)), hold(true)];
+    assert!(is_possible(
+        &[&held[..], &[delete(Reply::Refused)]].concat()
+    ));
+    assert!(!is_possible(&[&held[..], &[delete(Reply::Done)]].concat()));
+    assert!(is_possible(
+        &[&held[..], &[hold(false), delete(Reply::Done)]].concat()
+    ));
+    assert!(!is_possible(
+        &[&held[..], &[hold(false), delete(Reply::Refused)]].concat()
+    ));
+    assert!(is_possible(
+        &[
+            &held[..],
+            &[(Call::Hold(id(1), false), None), delete(Reply::Done)]
+        ]
+        .concat()
+    ));
+}
+
+#[test]
+fn a_condition_looks_at_the_current_object() {
+    let condition = |expected, reply| {
+        (
+            Call::Put {
+                value: 9,
+                expected: Some(expected),
+            },
+            Some(reply),
+        )
+    };
+    let one = [ENABLE, put(1, id(1))];
+    assert!(is_possible(
+        &[&one[..], &[condition(Some(1), Reply::Made(id(2)))]].concat()
+    ));
+    assert!(!is_possible(
+        &[&one[..], &[condition(None, Reply::Made(id(2)))]].concat()
+    ));
+    assert!(is_possible(
+        &[&one[..], &[condition(None, Reply::Saw(Some((id(1), 1))))]].concat()
+    ));
+    assert!(!is_possible(
+        &[
+            &one[..],
+            &[condition(Some(1), Reply::Saw(Some((id(1), 1))))]
+        ]
+        .concat()
+    ));
+}
+
+#[test]
+fn lifecycle_rules_remove_what_is_not_current_and_not_held() {
+    let two = [ENABLE, put(1, id(1)), put(2, id(2))];
+    let gone = |more: &[(Call, Option<Reply>)]| {
+        explain(&history(&[&two[..], more].concat()), &[], true) == Answer::Possible
+    };
+    assert!(gone(&[finds(id(1), None)]));
+    assert!(!gone(&[
+        finds(id(1), None),
+        finds(id(1), Some((Some(1), false)))
+    ]));
+    assert!(!gone(&[finds(id(2), None)]));
+    assert!(!gone(&[
+        (Call::Hold(id(1), true), Some(Reply::Done)),
+        finds(id(1), None)
+    ]));
+}
+
+#[test]
+fn a_lost_write_may_have_replaced_the_null_version() {
+    let lost = (
+        Call::Put {
+            value: 2,
+            expected: None,
+        },
+        None,
+    );
+    let suspend = [
+        ENABLE,
+        (Call::Suspend, Some(Reply::Done)),
+        put(1, NULL),
+        lost,
+    ];
+    assert!(is_possible(
+        &[&suspend[..], &[finds(NULL, Some((Some(1), false)))]].concat()
+    ));
+    assert!(!is_possible(&[&suspend[..], &[finds(NULL, None)]].concat()));
+    assert!(is_possible(
+        &[
+            &suspend[..],
+            &[put(3, id(3)), finds(NULL, Some((Some(2), false)))]
+        ]
+        .concat()
+    ));
+}
