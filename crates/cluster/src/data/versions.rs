@@ -36,7 +36,7 @@ const MOST_ASKED: usize = 1024;
 /// The versions that a decision about one of them is based on.
 #[derive(Clone, Copy, Debug)]
 pub struct VersionSeen<'a> {
-    /// The version in question; `None` if there is none of that name.
+    /// The version that the decision is about; `None` if there is none of that name.
     pub named: Option<&'a Value>,
     /// True if it is the current version.
     pub is_current: bool,

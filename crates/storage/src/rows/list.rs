@@ -308,7 +308,7 @@ fn without_value(metadata: RowMetadata) -> RowMetadata {
     }
 }
 
-/// Returns the row without its content: only the fact that it is live remains.
+/// Returns the row without its content. The result still shows that the row is live.
 fn without_content(metadata: RowMetadata) -> RowMetadata {
     RowMetadata {
         metadata: Some(Bytes::new()),

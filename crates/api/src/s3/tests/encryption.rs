@@ -1,4 +1,4 @@
-//! Server-side encryption: headers, errors, and what they guard.
+//! Server-side encryption: headers, errors, and what they protect.
 
 use archipel_model::RingSecrets;
 use base64::Engine;

@@ -5,7 +5,7 @@ use archipel_storage::VersionName;
 
 use crate::register::versions::{MOST_DEAD, NEWEST, Promises, VersionReport, order_of, since_of};
 
-/// What a decision asks the replicas about, besides the version in question.
+/// What a decision asks the replicas about, besides the version that it names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Asked {
     /// This version, with its payload.
