@@ -9,7 +9,6 @@ const SHORT: Options = Options {
     answer_before_sync: false,
     trust_old_store: false,
     ignore_fences: false,
-    ignore_holds: false,
     swallow_full: false,
     newest_part: false,
     trust_buffered: false,

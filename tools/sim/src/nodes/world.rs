@@ -54,8 +54,6 @@ pub struct Options {
     pub trust_old_store: bool,
     /// Closed write fences keep no write out: a planted defect that a checker must notice.
     pub ignore_fences: bool,
-    /// Replicas let everybody delete protected versions: a planted defect that a checker must notice.
-    pub ignore_holds: bool,
     /// Completions take the newest attempt of a part, whatever the client sent last: a planted
     /// defect that a checker must notice.
     pub newest_part: bool,
@@ -77,7 +75,6 @@ impl Default for Options {
             answer_before_sync: false,
             trust_old_store: false,
             ignore_fences: false,
-            ignore_holds: false,
             swallow_full: false,
             newest_part: false,
             trust_buffered: false,
@@ -89,10 +86,7 @@ impl Default for Options {
 impl Options {
     /// Returns the rules of the model.
     pub(super) fn hooks(&self) -> Hooks {
-        let mut hooks = archipel_model::HOOKS;
-        if self.ignore_holds {
-            hooks.refuses = |_, _, _| false;
-        }
+        let hooks = archipel_model::HOOKS;
         if !self.ignore_fences {
             return hooks;
         }

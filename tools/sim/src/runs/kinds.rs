@@ -41,7 +41,6 @@ pub trait Kind: Copy + Sync {
 const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
 const TRUST_OLD: &str = "trust-old";
 const IGNORE_FENCES: &str = "ignore-fences";
-const IGNORE_HOLDS: &str = "ignore-holds";
 const SWALLOW_FULL: &str = "swallow-full";
 const NEWEST_PART: &str = "newest-part";
 const TRUST_BUFFERED: &str = "trust-buffered";
@@ -49,7 +48,7 @@ const TRUST_BUFFERED: &str = "trust-buffered";
 /// Lists the rules that can be broken, for people.
 pub fn mutants() -> String {
     format!(
-        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD}, {IGNORE_FENCES}, {IGNORE_HOLDS}, {SWALLOW_FULL}, {NEWEST_PART} and {TRUST_BUFFERED} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
+        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD}, {IGNORE_FENCES}, {SWALLOW_FULL}, {NEWEST_PART} and {TRUST_BUFFERED} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
         Mutant::BY_SCHEDULE,
         Mutant::ALL
     )
@@ -125,7 +124,6 @@ impl Kind for Nodes {
             Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
             Some(TRUST_OLD) => options.trust_old_store = true,
             Some(IGNORE_FENCES) => options.ignore_fences = true,
-            Some(IGNORE_HOLDS) => options.ignore_holds = true,
             Some(SWALLOW_FULL) => options.swallow_full = true,
             Some(NEWEST_PART) => options.newest_part = true,
             Some(TRUST_BUFFERED) => options.trust_buffered = true,
