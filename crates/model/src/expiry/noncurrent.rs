@@ -120,7 +120,7 @@ impl Line {
         if one.is_current || successor.is_some() {
             self.successor = Some(one.as_successor(one.order.millis()));
         }
-        // A write that nobody answered may have reached this replica, and a decision about another version then made
+        // A write without an answer may have reached this replica, and a decision about another version then made
         // the older one current again. Nothing tells when: the row's stamp is later. If such a version is current
         // elsewhere, its removal is refused.
         let behind = self.current.map(|current| Successor {

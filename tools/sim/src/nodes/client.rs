@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    Bucket, Condition, Error, ListQuery, Model, ObjectHead, ObjectMeta, Predicate,
+    Bucket, Condition, Error, ListQuery, Model, ObjectHead, ObjectMeta, ObjectReader, Predicate,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -311,6 +311,12 @@ pub async fn get(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault
         Err(Error::NoSuchKey) => return Ok(End::Answered(Reply::Saw(None))),
         Err(error) => return Err(error.into()),
     };
+    let value = read_whole(&reader).await?;
+    Ok(End::Answered(Reply::Saw(Some(value))))
+}
+
+/// Reads the whole content of an object. Returns its number, which the content agrees with.
+pub async fn read_whole(reader: &ObjectReader) -> Result<u32, Fault> {
     let value = named(reader.metadata())?;
     let mut all = Vec::new();
     let mut stream = reader.stream(0..u64::MAX);
@@ -320,7 +326,7 @@ pub async fn get(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault
     if all != content(value) {
         return Err(Fault::Wrong(format!("the content of {value} is wrong")));
     }
-    Ok(End::Answered(Reply::Saw(Some(value))))
+    Ok(value)
 }
 
 fn named(metadata: &ObjectHead) -> Result<u32, Fault> {

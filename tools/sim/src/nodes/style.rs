@@ -8,7 +8,7 @@ use archipel_storage::Limits;
 
 use super::client;
 use super::disks::Speed;
-use super::versions;
+use super::{k2v, versions};
 use crate::rng::Rng;
 
 /// The settings that a run draws at random.
@@ -48,7 +48,7 @@ pub struct Style {
     pub admits: bool,
     /// True if there are K2V items.
     pub k2v: bool,
-    /// What the run does with versions.
+    /// The settings of the bucket with versions, if the run has it.
     pub versions: Option<versions::Kind>,
     /// How fast disks are.
     pub speed: Speed,
@@ -63,8 +63,8 @@ pub struct Style {
 }
 
 impl Style {
-    /// Draws a style. What disks are like is drawn from `of_disks`.
-    pub fn new(rng: &mut Rng, of_disks: &mut Rng, k2v: bool) -> Style {
+    /// Draws a style. `of_disks` draws the properties of disks. The seed decides about K2V items and versions.
+    pub fn new(rng: &mut Rng, of_disks: &mut Rng, seed: u64) -> Style {
         Style {
             keys: [client::KEYS.len(), 4, 2][rng.below(3) as usize],
             think_millis: [1500, 600, 100][rng.below(3) as usize],
@@ -82,8 +82,8 @@ impl Style {
             upload_percent: [0, 20, 50][rng.below(3) as usize],
             bucket_percent: [0, 20, 60][rng.below(3) as usize],
             admits: rng.chance(50),
-            k2v,
-            versions: None,
+            k2v: k2v::is_in(seed),
+            versions: versions::Kind::of(seed),
             speed: match of_disks.below(10) {
                 0..5 => Speed::Instant,
                 5..7 => Speed::Usual,

@@ -210,10 +210,7 @@ impl World {
         let machines = if rng.chance(50) { 3 } else { 5 };
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
-        let style = Style {
-            versions: versions::Kind::of(seed),
-            ..Style::new(&mut rng, &mut Rng::new(!seed), k2v::is_in(seed))
-        };
+        let style = Style::new(&mut rng, &mut Rng::new(!seed), seed);
         let machine = |index| {
             let (ids, network) = (ids.clone(), network.clone());
             Machine::new(

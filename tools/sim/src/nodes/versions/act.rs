@@ -1,16 +1,16 @@
-//! What clients ask for, and what machines answer.
+//! The requests of clients, and the answers of machines.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    Bucket, BucketLock, Condition, Error, LockChange, Model, ObjectHead, ObjectReader, Predicate,
-    VersionEntry, VersionId, VersionQuery, Versioning,
+    Bucket, BucketLock, Condition, Error, LockChange, Model, ObjectHead, Predicate, VersionEntry,
+    VersionId, VersionQuery, Versioning,
 };
 use parking_lot::Mutex;
 
 use super::listings::{Page, Shown};
-use super::reference::{Call, Reply};
+use super::reference::{Call, Reply, Stored};
 use super::{BUCKET, KEYS, Kind, MOST_CHANGES, Of, expires};
 use crate::nodes::client::{self, Fault};
 use crate::nodes::content::{content, value_of};
@@ -158,13 +158,13 @@ pub(super) async fn operate(world: &World, machine: usize, of: Of, call: Call) -
     }
     drop(record);
     if let (Of::Key(key), Some(reply)) = (of, reply) {
-        name(world, key, call, reply);
+        name_in(world, key, call, reply);
     }
     reply.is_some()
 }
 
-/// Notes which versions an answer named.
-fn name(world: &World, key: &'static str, call: Call, reply: Reply) {
+/// Notes the version that an answer names, if there is one.
+fn name_in(world: &World, key: &'static str, call: Call, reply: Reply) {
     let (id, stored) = match (call, reply) {
         (Call::Put { value, .. }, Reply::Made(id)) => (id, Some(value)),
         (_, Reply::Made(id)) => (id, None),
@@ -172,6 +172,11 @@ fn name(world: &World, key: &'static str, call: Call, reply: Reply) {
         (Call::GetVersion(id), Reply::SawVersion(Some((stored, _)))) => (id, stored),
         _ => return,
     };
+    name(world, key, id, stored);
+}
+
+/// Notes that an answer named a version.
+fn name(world: &World, key: &'static str, id: VersionId, stored: Stored) {
     if world.record().versions.name(key, id, stored) {
         world.violation(format!("version {id} of {key} has changed to {stored:?}"));
     }
@@ -229,7 +234,7 @@ async fn perform(
         Call::Get => match model.open_object(bucket, key).await {
             Ok(reader) => {
                 let id = reader.metadata().id;
-                Ok(Reply::Saw(Some((id, whole(&reader).await?))))
+                Ok(Reply::Saw(Some((id, client::read_whole(&reader).await?))))
             }
             Err(Error::NoSuchKey | Error::Deleted(_)) => Ok(Reply::Saw(None)),
             Err(error) => Err(error.into()),
@@ -240,7 +245,10 @@ async fn perform(
                 if named != id {
                     return Err(Fault::Wrong(format!("{named} instead of version {id}")));
                 }
-                Ok(Reply::SawVersion(Some((Some(whole(&reader).await?), held))))
+                Ok(Reply::SawVersion(Some((
+                    Some(client::read_whole(&reader).await?),
+                    held,
+                ))))
             }
             Err(Error::IsMarker(_)) => Ok(Reply::SawVersion(Some((None, false)))),
             Err(Error::NoSuchVersion) => Ok(Reply::SawVersion(None)),
@@ -252,22 +260,6 @@ async fn perform(
 
 fn is_held(head: &ObjectHead) -> bool {
     head.lock.legal_hold == Some(true)
-}
-
-/// Returns the number of an object's content, all of which it reads.
-async fn whole(reader: &ObjectReader) -> Result<u32, Fault> {
-    let tag = &reader.metadata().etag;
-    let value = value_of(tag)
-        .ok_or_else(|| Fault::Wrong(format!("an entity tag that no object has: {tag}")))?;
-    let mut all = Vec::new();
-    let mut stream = reader.stream(0..u64::MAX);
-    while let Some(piece) = stream.next().await {
-        all.extend_from_slice(&piece?);
-    }
-    match all == content(value) {
-        true => Ok(value),
-        false => Err(Fault::Wrong(format!("the content of {value} is wrong"))),
-    }
 }
 
 /// Returns the condition that the current object has an expected number. `saw` gets what it has.
@@ -347,9 +339,7 @@ pub(super) async fn list(world: &World, machine: usize, key: &'static str) -> Op
     record.versions.pages.entry(key).or_default().push(page);
     drop(record);
     for Shown { id, stored, .. } in &shown {
-        if world.record().versions.name(key, *id, *stored) {
-            world.violation(format!("version {id} of {key} has changed to {stored:?}"));
-        }
+        name(world, key, *id, *stored);
     }
     Some(shown)
 }

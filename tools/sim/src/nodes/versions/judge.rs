@@ -52,7 +52,7 @@ pub async fn judge(world: &World) {
     }
 }
 
-/// Reads all versions of a key through one machine, and lists them through all.
+/// Lists the versions of a key through all machines, and reads each version through one of them.
 async fn look_through(world: &World, key: &'static str) {
     let serving = world.serving();
     let mut first: Option<Vec<Shown>> = None;

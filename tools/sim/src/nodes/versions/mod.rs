@@ -3,10 +3,10 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`act`] | what clients ask for, and what machines answer |
+//! | [`act`] | the requests of clients, and the answers of machines |
 //! | [`judge`] | the checks at rest |
 //! | [`listings`] | the check of listings of versions |
-//! | [`reference`] | what S3 promises: a reference model of versions |
+//! | [`reference`] | a reference model of S3's versioning |
 //! | [`search`] | the search for an order of operations that agrees with it |
 
 mod act;
@@ -47,7 +47,7 @@ const MOST_CHANGES: usize = 10;
 /// The length of a day of lifecycle rules.
 pub const DAY: Duration = Duration::from_secs(20);
 
-/// What a run does with versions.
+/// The settings of the bucket in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind {
     /// True if the bucket gets object lock. Otherwise versioning is enabled and suspended again and again.
@@ -77,7 +77,7 @@ struct Happened {
     void: bool,
 }
 
-/// What clients know of the bucket.
+/// The answers about the bucket.
 #[derive(Debug, Default)]
 pub struct Versions {
     /// Counts the beginnings and ends of requests.
@@ -91,7 +91,7 @@ pub struct Versions {
     has_lock: bool,
 }
 
-/// What an operation is about.
+/// The subject of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
     Key(&'static str),
@@ -138,8 +138,7 @@ impl Versions {
     fn is_full(&self, key: &'static str) -> bool {
         let all = || self.keys.get(key).into_iter().flatten();
         let is_lost = |happened: &&Happened| {
-            let reads = matches!(happened.call, Call::Get | Call::GetVersion(_));
-            happened.reply.is_none() && !happened.void && !reads
+            happened.reply.is_none() && !happened.void && !happened.call.is_read()
         };
         all().count() >= MOST || all().filter(is_lost).count() >= MOST_LOST
     }
@@ -216,5 +215,5 @@ pub fn start(world: &Arc<World>) -> Vec<JoinHandle<()>> {
 
 /// Returns true if lifecycle rules remove versions of a key.
 fn expires(world: &World, key: &str) -> bool {
-    world.style.versions.is_some_and(|kind| kind.expires) && key.starts_with(RULED)
+    world.style.expires() && key.starts_with(RULED)
 }

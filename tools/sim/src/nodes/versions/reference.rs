@@ -1,4 +1,4 @@
-//! What S3 promises of the versions of a key.
+//! A reference model of S3's versioning: the promises about the versions of a key.
 //!
 //! Versions are told apart by their ids, and by what they contain where nobody was told an id.
 
@@ -9,7 +9,7 @@ use archipel_model::VersionId;
 /// Stands for all values that nobody ever saw.
 pub(super) const UNSEEN: u32 = u32::MAX;
 
-/// What is stored in a version: a number, or nothing in a delete marker.
+/// The content of a version: a number, or nothing in a delete marker.
 pub type Stored = Option<u32>;
 
 /// A client's request for a key, or for the settings of its bucket.
@@ -36,6 +36,13 @@ pub enum Call {
     Enable,
     /// Suspends versioning.
     Suspend,
+}
+
+impl Call {
+    /// Returns true if it never changes anything.
+    pub fn is_read(self) -> bool {
+        matches!(self, Call::Get | Call::GetVersion(_))
+    }
 }
 
 /// A client's answer.
@@ -75,7 +82,7 @@ pub(super) struct Version {
     held: bool,
 }
 
-/// Which versions writes make.
+/// The kind of versions that writes make.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Mode {
     /// There are no versions yet: a write replaces the object.
@@ -140,7 +147,7 @@ impl State {
     }
 }
 
-/// What all answers together tell of a key.
+/// The knowledge of a key that all answers together give.
 pub(super) struct Told {
     /// The ids of objects, by their numbers.
     pub ids: BTreeMap<u32, VersionId>,

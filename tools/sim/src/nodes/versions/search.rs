@@ -12,7 +12,7 @@ pub const MAX_EVENTS: usize = 256;
 /// The number of states after which a search gives up.
 const MAX_STATES: usize = 3_000_000;
 
-/// Whether a history agrees with the promises.
+/// The result of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Some order of its operations explains all answers.
@@ -28,7 +28,6 @@ pub enum Answer {
 /// than [`MAX_EVENTS`].
 pub fn explain(history: &[Event], shown: &[(VersionId, Stored)], expires: bool) -> Answer {
     assert!(history.len() <= MAX_EVENTS, "the history is too long");
-    let is_read = |call| matches!(call, Call::Get | Call::GetVersion(_));
     let told = Told::of(history, shown, expires);
     let canonical = |event: &Event| match (event.call, event.reply) {
         (Call::Put { value, expected }, None) if !told.ids.contains_key(&value) => Event {
@@ -43,7 +42,7 @@ pub fn explain(history: &[Event], shown: &[(VersionId, Stored)], expires: bool) 
     let mut search = Search {
         history: history
             .iter()
-            .filter(|event| event.reply.is_some() || !is_read(event.call))
+            .filter(|event| event.reply.is_some() || !event.call.is_read())
             .map(canonical)
             .collect(),
         told,
@@ -84,7 +83,7 @@ impl Search {
             let Some(available) = self.available(&placed) else {
                 return true;
             };
-            // What changes nothing and is right now is placed at once: that only takes limits from the rest.
+            // A read whose answer is right is placed at once: that only takes limits from the rest.
             match available
                 .iter()
                 .find(|event| self.is_plain(**event, &state))
@@ -146,8 +145,8 @@ impl Search {
         let Some((_, reply)) = reply else {
             return false;
         };
-        let reads = matches!(call, Call::Get | Call::GetVersion(_))
-            || matches!(reply, Reply::Saw(_) | Reply::Refused | Reply::Absent);
+        let reads =
+            call.is_read() || matches!(reply, Reply::Saw(_) | Reply::Refused | Reply::Absent);
         reads && self.told.after(state, call, Some(reply)) == [state.clone()]
     }
 }
