@@ -25,6 +25,7 @@ use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Redundancy, Role};
 use crate::reconfigure::LayoutChanges;
+use crate::register::{self, epoch};
 
 /// The prefix of the rows of this module in the control partition.
 const STAGED: &[u8] = b"ls";
@@ -259,18 +260,16 @@ impl LayoutChanges {
         };
         let row = successor_row(epoch.number());
         let found = Mutex::new(None);
-        let decided = self
-            .update(
-                &row,
-                WriteOptions::durable(Durability::Fsync),
-                |current| match current {
-                    None => Decision::Write(Some(value.clone())),
-                    Some(other) => {
-                        *found.lock() = Some(other.clone());
+        let decided =
+            self.update(&row, WriteOptions::durable(Durability::Fsync), |current| {
+                match epoch::succeed(current, value.clone()) {
+                    register::Decision::Write(proposal) => Decision::Write(proposal),
+                    register::Decision::Keep => {
+                        *found.lock() = current.cloned();
                         Decision::Abort(())
                     }
-                },
-            )
+                }
+            })
             .await?;
         let ours = decided.is_ok();
         let other = found.lock().take();

@@ -151,8 +151,9 @@ impl LayoutChanges {
         peers.is_some_and(|peers| peers.directory.is_lagging(node))
     }
 
-    /// Returns the first storage node by id that is not suspected, speaks the cluster's feature level
-    /// and learns newer layouts. One that does not would wait for a layout of long ago.
+    /// Returns the first node of the newest layout by id, gateways among them, that is not suspected,
+    /// speaks the cluster's feature level and learns newer layouts. One that does not would wait for
+    /// a layout of long ago.
     pub(crate) fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
         let me = self.me().node;
         let here = |node: &NodeId| {
