@@ -43,16 +43,21 @@ pub struct World {
     pub engines: Vec<Arc<MemoryEngine>>,
     clocks: Mutex<BTreeMap<NodeId, Arc<ShiftedClock>>>,
     common_ms: Arc<AtomicU64>,
-    dead: Nodes,
-    lagging: Nodes,
-    spoken: Spoken,
+    told: Arc<Mutex<Told>>,
 }
 
-/// The feature level that each node says it speaks.
-type Spoken = Arc<Mutex<BTreeMap<NodeId, u32>>>;
-
-/// A set of nodes: those that were killed, which all others suspect, or those that seem to lag.
-type Nodes = Arc<Mutex<BTreeSet<NodeId>>>;
+/// What all nodes are told of one another.
+#[derive(Default)]
+struct Told {
+    /// The nodes that were killed. All others suspect them.
+    dead: BTreeSet<NodeId>,
+    /// The nodes that seem to learn no newer layouts.
+    lagging: BTreeSet<NodeId>,
+    /// The feature level that each node says it speaks.
+    levels: BTreeMap<NodeId, u32>,
+    /// The nodes that say they have another store than the layout names.
+    stores: BTreeMap<NodeId, Id>,
+}
 
 /// The system's clock, or one that is ahead of it.
 struct ShiftedClock {
@@ -74,7 +79,11 @@ impl WallClock for ShiftedClock {
 }
 
 /// A directory that knows all nodes and suspects exactly those that were killed.
-struct FixedDirectory(NodeId, Vec<NodeId>, Nodes, Spoken, Nodes);
+struct FixedDirectory {
+    me: NodeId,
+    nodes: Vec<NodeId>,
+    told: Arc<Mutex<Told>>,
+}
 
 impl Directory for FixedDirectory {
     fn peer(&self, node: &NodeId) -> Option<Peer> {
@@ -85,27 +94,26 @@ impl Directory for FixedDirectory {
     }
 
     fn is_suspected(&self, node: &NodeId) -> bool {
-        let dead = self.2.lock();
-        dead.contains(node)
+        self.told.lock().dead.contains(node)
     }
 
-    fn store_of(&self, _: &NodeId) -> Option<Id> {
-        None
+    fn store_of(&self, node: &NodeId) -> Option<Id> {
+        self.told.lock().stores.get(node).copied()
     }
 
     fn report(&self, _: &NodeId, _: bool) {}
 
     fn level(&self, node: &NodeId) -> u32 {
-        let spoken = self.3.lock();
-        spoken.get(node).copied().unwrap_or_default()
+        let told = self.told.lock();
+        told.levels.get(node).copied().unwrap_or_default()
     }
 
     fn is_named(&self, node: &NodeId) -> bool {
-        self.1.contains(node)
+        self.nodes.contains(node)
     }
 
     fn is_joined(&self, node: &NodeId) -> bool {
-        self.1.contains(node)
+        self.nodes.contains(node)
     }
 
     fn knows_layout(&self, node: &NodeId) -> bool {
@@ -113,7 +121,7 @@ impl Directory for FixedDirectory {
     }
 
     fn is_lagging(&self, node: &NodeId) -> bool {
-        self.4.lock().contains(node)
+        self.told.lock().lagging.contains(node)
     }
 
     fn heard_of_cluster(&self) -> Option<String> {
@@ -121,7 +129,8 @@ impl Directory for FixedDirectory {
     }
 
     fn others(&self) -> Vec<NodeId> {
-        self.1.iter().copied().filter(|id| *id != self.0).collect()
+        let nodes = self.nodes.iter().copied();
+        nodes.filter(|id| *id != self.me).collect()
     }
 }
 
@@ -168,9 +177,7 @@ impl World {
             engines: Vec::new(),
             clocks: Mutex::default(),
             common_ms: Arc::new(AtomicU64::new(u64::MAX)),
-            dead: Nodes::default(),
-            lagging: Nodes::default(),
-            spoken: Spoken::default(),
+            told: Arc::default(),
         };
         for (id, level) in world.ids.clone().into_iter().zip(levels) {
             world.says(id, *level);
@@ -216,13 +223,17 @@ impl World {
 
     /// Lets a node say that it speaks a feature level, whatever it does speak.
     pub fn says(&self, node: NodeId, level: u32) {
-        let mut spoken = self.spoken.lock();
-        spoken.insert(node, level);
+        self.told.lock().levels.insert(node, level);
+    }
+
+    /// Lets a node say that it has another store than the layout names.
+    pub fn says_store(&self, node: NodeId, store: Id) {
+        self.told.lock().stores.insert(node, store);
     }
 
     /// Lets a node seem to learn no newer layouts.
     pub fn seems_to_lag(&self, node: NodeId) {
-        self.lagging.lock().insert(node);
+        self.told.lock().lagging.insert(node);
     }
 
     async fn found(&self, replicas: u8) -> Result<(), Error> {
@@ -261,13 +272,11 @@ impl World {
     ) -> Result<Cluster, Error> {
         let random = Arc::new(SeededRandom::new(seed ^ (u64::from(id.0[0]) << 32)));
         let rpc = Rpc::new(self.network.node(id));
-        let everybody = Arc::new(FixedDirectory(
-            id,
-            self.ids.clone(),
-            self.dead.clone(),
-            self.spoken.clone(),
-            self.lagging.clone(),
-        ));
+        let everybody = Arc::new(FixedDirectory {
+            me: id,
+            nodes: self.ids.clone(),
+            told: self.told.clone(),
+        });
         let network = Network {
             rpc: rpc.clone(),
             directory: everybody.clone(),
@@ -325,8 +334,7 @@ impl World {
     /// Cuts a node off from all others for good. All others suspect it.
     pub fn kill(&self, index: usize) {
         self.isolate(index);
-        let mut dead = self.dead.lock();
-        dead.insert(self.ids[index]);
+        self.told.lock().dead.insert(self.ids[index]);
     }
 
     /// Moves a node away from all others: so far one way.

@@ -378,3 +378,6 @@ async fn catch_up(options: &ClusterOptions) -> Result<(), Error> {
     options.stamps.observe(highest);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
