@@ -1,5 +1,7 @@
 //! Random walks through scenarios that are too large to explore in full.
 
+use std::ops::Range;
+
 use stateright::Model;
 
 use super::scenario::Scenario;
@@ -40,7 +42,7 @@ pub struct Walked {
 }
 
 /// Walks with these seeds until one finds a violation.
-pub fn walk<M: Walk>(scenario: &M, seeds: std::ops::Range<u64>) -> Walked {
+pub fn walk<M: Walk>(scenario: &M, seeds: Range<u64>) -> Walked {
     let mut walked = Walked::default();
     for seed in seeds {
         let (steps, world) = walk_once(scenario, seed, |_, _| ());
@@ -54,22 +56,24 @@ pub fn walk<M: Walk>(scenario: &M, seeds: std::ops::Range<u64>) -> Walked {
     walked
 }
 
-/// Walks on two threads, in portions, so that the first violation is the same each time.
-pub fn walk_in_parallel<M: Walk>(scenario: &M, walks: u64) -> Walked {
+/// Walks with these seeds on two threads, in portions, so that the first violation is the same each
+/// time.
+pub fn walk_in_parallel<M: Walk>(scenario: &M, seeds: Range<u64>) -> Walked {
     const PORTION: u64 = 2_000;
     let mut total = Walked::default();
-    while total.walks < walks && total.violation.is_none() {
-        let from = total.walks;
-        let portion = PORTION.min(walks - from);
-        let middle = from + portion / 2;
+    let mut from = seeds.start;
+    while from < seeds.end && total.violation.is_none() {
+        let end = seeds.end.min(from + PORTION);
+        let middle = from + (end - from) / 2;
         let (first, second) = std::thread::scope(|scope| {
-            let second = scope.spawn(|| walk(scenario, middle..from + portion));
+            let second = scope.spawn(|| walk(scenario, middle..end));
             let first = walk(scenario, from..middle);
             (first, second.join().unwrap_or_default())
         });
         total.walks += first.walks + second.walks;
         total.steps += first.steps + second.steps;
         total.violation = first.violation.or(second.violation);
+        from = end;
     }
     total
 }

@@ -129,10 +129,10 @@ pub fn walks() -> Vec<Versions> {
 pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
     let mut all = walks();
     let first = match mutant {
-        Mutant::NoPromotion | Mutant::IgnoreChanges => 1,
+        Mutant::NoPromotion | Mutant::IgnoreChanges | Mutant::HoldByQuorum => 1,
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
         Mutant::MixNullVersions => 6,
-        Mutant::HoldByQuorum | Mutant::AnswerEarly => all.len() - 3,
+        Mutant::AnswerEarly => all.len() - 3,
         Mutant::RetireWritten => all.len() - 1,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
         _ => 0,
