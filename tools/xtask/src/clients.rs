@@ -41,8 +41,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("dnsmasq", "dnsmasq-base"),
 ];
 
-/// Tests that leave most of two cores idle: two processes, each with a server of its own, share them out.
-const SIDE_BY_SIDE: &[&str] = &["--numprocesses=2", "--dist=worksteal", "--deselect=faults"];
+/// Tests that mostly wait, for flushes, expiry and restarts: four processes, each with a server of its own, share them out.
+const SIDE_BY_SIDE: &[&str] = &["--numprocesses=4", "--dist=worksteal", "--deselect=faults"];
 
 /// Tests that start clusters under load, which keep two cores busy.
 const ALONE: &[&str] = &["faults"];
