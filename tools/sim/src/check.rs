@@ -171,8 +171,8 @@ fn catch_all(args: &Args) -> bool {
     good
 }
 
-/// Breaks a rule and looks for a scenario that shows it: by exploring those of one client in full,
-/// and by random walks through the others.
+/// Breaks a rule and looks for a scenario that shows it: by random walks through those of several
+/// clients, then by exploring those of one client.
 fn catch(mutant: Mutant, states: usize) -> bool {
     let mut scenarios = catalogue::for_mutant(mutant);
     for scenario in &mut scenarios {
@@ -242,9 +242,9 @@ fn catch_by_walks<'a, M: Walk + 'a>(
     false
 }
 
-/// Returns the seed at which the search for a mutant begins, in its first scenario. Those that few
-/// walks notice are found there at once. After a change of the protocol or of a scenario the search
-/// goes on from there, and takes longer.
+/// Returns the seed at which the search for a mutant begins, in its first scenario. A mutant that few
+/// walks notice is found there at once. After a change of the protocol or of a scenario the search
+/// takes longer: it goes on from there, through as many seeds as for any mutant.
 fn first_seed(mutant: Mutant) -> u64 {
     match mutant {
         Mutant::CountAcrossLayouts => 38_700,

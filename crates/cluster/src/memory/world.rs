@@ -46,7 +46,7 @@ pub struct World {
     told: Arc<Mutex<Told>>,
 }
 
-/// What all nodes are told of one another.
+/// The facts that all nodes are told about one another.
 #[derive(Default)]
 struct Told {
     /// The nodes that were killed. All others suspect them.

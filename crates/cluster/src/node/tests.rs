@@ -6,7 +6,7 @@ use crate::layout::PARTITIONS;
 use crate::memory::World;
 use crate::node::options::Hooks;
 
-/// Returns, partition by partition, the nodes that say they are the first that lives.
+/// Returns, partition by partition, the places of the nodes that say they are its first live one.
 fn first_live(world: &World) -> Vec<Vec<usize>> {
     let of = |partition: u16| {
         let nodes = world.nodes.iter().enumerate();
@@ -17,7 +17,7 @@ fn first_live(world: &World) -> Vec<Vec<usize>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_partition_has_one_node_that_is_the_first_to_live() {
+async fn each_partition_has_one_first_live_node() {
     let latency = Duration::from_millis(1);
     let world = World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap();
     let partitions = usize::from(PARTITIONS);
@@ -40,6 +40,5 @@ async fn each_partition_has_one_node_that_is_the_first_to_live() {
 
     // The last node left has all.
     world.kill(1);
-    let last: Vec<Vec<usize>> = first_live(&world);
-    assert!(last.iter().all(|first| first.contains(&2)));
+    assert!(first_live(&world).iter().all(|first| first.contains(&2)));
 }

@@ -32,7 +32,7 @@ struct Missed {
 }
 
 impl Upkeep {
-    /// Notes that the replica with this index missed a write. It is told after [`GATHERED`].
+    /// Notes that the replica with this index missed a write. It is told once [`GATHERED`] has passed.
     pub(crate) fn note_missed(self: &Arc<Upkeep>, group: &Group, index: usize) {
         let node_at = |index: usize| group.members.get(index).map(|member| member.node.node);
         let Some(node) = node_at(index) else { return };
