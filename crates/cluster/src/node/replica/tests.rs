@@ -12,6 +12,7 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::data::options::WriteOptions;
 use crate::memory::memory_options;
+use crate::memory::versioned::VERSIONED;
 use crate::node::options::Hooks;
 use crate::register::{Intent, Version};
 
@@ -343,4 +344,41 @@ async fn a_row_can_be_settled_on_a_disk_that_is_nearly_full() {
     write().await.unwrap_err();
     let settled = node.settle(&key("a")).await.unwrap();
     assert_eq!(settled, Some(text(b"value")));
+}
+
+/// A replica that lagged gets a copy of a null version that others have displaced. The next null
+/// version replaces both that copy and the older one in the object's row.
+#[tokio::test]
+async fn a_plain_write_replaces_a_copied_null_version() {
+    let (node, _engine) = alone(VERSIONED).await;
+    let object = key("o/k");
+    let kept = RowKey {
+        key: [&b"v/k\0"[..], &[0; 16]].concat().into(),
+        ..key("")
+    };
+    let how = || WriteOptions::durable(Durability::Fsync);
+    node.write(&object, Some(text(b"first")), how())
+        .await
+        .unwrap();
+    let stamp = node.next_stamp(Stamp::ZERO);
+    let version = Version {
+        stamp,
+        write: INTENT.write,
+        value: Some(crate::register::versions::as_kept(text(b"second"), stamp)),
+    };
+    let address = node.group(PartitionId(0)).unwrap().address(0).unwrap();
+    let applied = node
+        .replica
+        .apply(address, kept.clone(), Offer::settled(version))
+        .await;
+    assert_eq!(applied.unwrap(), Applied::Yes);
+    node.write(&object, Some(text(b"third")), how())
+        .await
+        .unwrap();
+    let left = node.store().read(move |rows| rows.metadata(&kept)).await;
+    assert_eq!(
+        left.unwrap(),
+        None,
+        "an older null version stays beside the current one"
+    );
 }

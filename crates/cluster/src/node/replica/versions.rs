@@ -53,15 +53,6 @@ pub(super) fn moves(
     hooks: Hooks,
 ) -> Result<Result<Moves, Answer<Value>>, storage::Error> {
     let old_name = versions::name_of(old.value.as_ref());
-    let new_name = versions::name_of(new.value.as_ref());
-    let changes = new.value.as_ref().map_or(&[][..], Value::changes);
-    let is_plain = new
-        .value
-        .as_ref()
-        .is_none_or(|value| value.version.is_none());
-    if old_name == new_name && is_plain && changes.is_empty() && old.stamp != Stamp::ZERO {
-        return Ok(Ok(Moves::default()));
-    }
     let Some(prefix) = (hooks.kept_prefix)(key) else {
         return Ok(Ok(Moves::default()));
     };
