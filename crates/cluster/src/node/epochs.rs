@@ -9,12 +9,13 @@ use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{RowTxn, Store};
 use parking_lot::RwLock;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::own_history::OwnHistory;
 use super::purge;
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
+use crate::node::detach::DetachOnDrop;
 use crate::node::options::ClusterOptions;
 use crate::node::wire::Address;
 use crate::register::Rules;
@@ -40,7 +41,8 @@ pub(crate) struct Epochs {
     current: RwLock<Option<Arc<Epoch>>>,
     /// Requests of lower epochs are refused. The transaction that learns a newer epoch raises it.
     fence: Arc<AtomicU64>,
-    learning: Mutex<()>,
+    /// Held while an epoch is learnt, or a first layout is promised or proposed.
+    learning: Arc<Mutex<()>>,
     /// What this node has to do with a first layout that is not in force yet.
     first: first::First,
     news: News,
@@ -81,7 +83,7 @@ impl Epochs {
             history,
             current: RwLock::new(current),
             fence: Arc::new(AtomicU64::new(number)),
-            learning: Mutex::default(),
+            learning: Arc::default(),
             first,
             news: News::at(number),
             level: options.level,
@@ -144,17 +146,23 @@ impl Epochs {
         current.clone()
     }
 
-    /// Returns the number of the newest known epoch; 0 if there is none.
+    /// Returns the number of the newest known epoch; 0 if there is none. Requests of lower ones are
+    /// refused.
     pub fn number(&self) -> u64 {
         self.fence.load(Ordering::SeqCst)
     }
 
-    /// Waits until an epoch that is being learnt is in force here. Until then requests of the older
-    /// epoch are refused already.
+    /// Returns the number of the epoch in which this node answers; 0 if there is none. It is below
+    /// [`number`](Epochs::number) while a newer epoch is being learnt.
+    pub fn in_force(&self) -> u64 {
+        self.current().map_or(0, |epoch| epoch.number())
+    }
+
+    /// Waits until an epoch that is being learnt is in force here, or could not be stored. Until then
+    /// requests of the older epoch are refused already.
     #[boxed]
     pub async fn settled(&self) {
-        let known = self.current().map_or(0, |epoch| epoch.number());
-        if self.number() > known {
+        if self.number() > self.in_force() {
             drop(self.learning.lock().await);
         }
     }
@@ -167,16 +175,35 @@ impl Epochs {
     /// Learns an epoch, durably, if it is newer than the known one.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if it belongs to another cluster, and the errors of storage.
+    /// [`Error::Unavailable`] if it belongs to another cluster, and the errors of storage. After an
+    /// error the node answers in the older epoch, and may learn the newer one again.
     #[boxed]
-    pub async fn learn(&self, store: &Store, epoch: Epoch) -> Result<(), Error> {
-        let _one_at_a_time = self.learning.lock().await;
-        self.learn_in_turn(store, epoch, false).await
+    pub async fn learn(self: &Arc<Epochs>, store: &Store, epoch: Epoch) -> Result<(), Error> {
+        let turn = self.learning.clone().lock_owned().await;
+        self.learn_in_turn(turn, store, epoch, false).await
     }
 
     /// Learns an epoch for a caller that holds `learning`. A node that founds the cluster by this
     /// remembers so.
-    async fn learn_in_turn(&self, store: &Store, epoch: Epoch, founds: bool) -> Result<(), Error> {
+    ///
+    /// It goes on without its caller: an epoch that is in the store and not in force would let this
+    /// node refuse everything.
+    async fn learn_in_turn(
+        self: &Arc<Epochs>,
+        turn: OwnedMutexGuard<()>,
+        store: &Store,
+        epoch: Epoch,
+        founds: bool,
+    ) -> Result<(), Error> {
+        let (epochs, store) = (self.clone(), store.clone());
+        DetachOnDrop::new(async move {
+            let _turn = turn;
+            epochs.learn_now(&store, epoch, founds).await
+        })
+        .await
+    }
+
+    async fn learn_now(&self, store: &Store, epoch: Epoch, founds: bool) -> Result<(), Error> {
         self.first.check_promise(&epoch)?;
         if let Some(known) = self.current() {
             if known.cluster != epoch.cluster {
@@ -190,18 +217,20 @@ impl Epochs {
             }
         }
         let (bytes, number, fence) = (epoch.encode(), epoch.number(), self.fence.clone());
-        store
-            .transact(
-                Transact::new(Durability::Fsync).bounded(),
-                move |txn: &mut RowTxn<'_>| {
-                    txn.set_meta(EPOCH, Some(&bytes))?;
-                    first::settle(txn, founds)?;
-                    // Before the commit is early enough: the fence only refuses.
-                    fence.fetch_max(number, Ordering::SeqCst);
-                    Ok(())
-                },
-            )
-            .await?;
+        let before = self.number();
+        let learn = move |txn: &mut RowTxn<'_>| {
+            txn.set_meta(EPOCH, Some(&bytes))?;
+            first::settle(txn, founds)?;
+            // Before the commit is early enough: the fence only refuses.
+            fence.fetch_max(number, Ordering::SeqCst);
+            Ok(())
+        };
+        let how = Transact::new(Durability::Fsync).bounded();
+        if let Err(error) = store.transact(how, learn).await {
+            // This node has told nobody that it knows the epoch. It goes on as if it had not heard of it.
+            self.fence.store(before, Ordering::SeqCst);
+            return Err(error.into());
+        }
         self.become_incarnation(store, &epoch).await?;
         let mut current = self.current.write();
         *current = Some(Arc::new(epoch));

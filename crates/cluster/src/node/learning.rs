@@ -42,7 +42,11 @@ impl Node {
 
     /// Learns the caller's epoch, if the caller knows a newer one and is trusted to tell it.
     pub(crate) async fn keep_up(&self, from: NodeId, epoch: u64) -> Result<(), Error> {
-        if self.epochs.number() < epoch && self.trusts(&from) {
+        if self.epochs.in_force() >= epoch {
+            return Ok(());
+        }
+        self.epochs.settled().await;
+        if self.epochs.in_force() < epoch && self.trusts(&from) {
             self.learn_from(&from).await?;
         }
         Ok(())

@@ -9,6 +9,7 @@
 //! force. `docs/internals/first-layout.md` has the argument.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, NodeId, boxed};
@@ -190,9 +191,9 @@ impl Epochs {
 
     /// Founds a cluster of this node alone.
     #[boxed]
-    pub async fn found(&self, store: &Store, epoch: Epoch) -> Result<(), Error> {
-        let _one_at_a_time = self.learning.lock().await;
-        self.learn_in_turn(store, epoch, true).await
+    pub async fn found(self: &Arc<Epochs>, store: &Store, epoch: Epoch) -> Result<(), Error> {
+        let turn = self.learning.clone().lock_owned().await;
+        self.learn_in_turn(turn, store, epoch, true).await
     }
 
     /// Begins to propose a first layout.
@@ -218,12 +219,12 @@ impl Epochs {
     /// If this node learnt another layout or heard of a cluster meanwhile; and the errors of storage,
     /// after which the proposal stays open, because the store may hold it.
     pub async fn commit(
-        &self,
+        self: &Arc<Epochs>,
         store: &Store,
         epoch: Epoch,
         heard: impl Fn() -> Option<String> + Send + Sync,
     ) -> Result<(), Error> {
-        let _one_at_a_time = self.learning.lock().await;
+        let turn = self.learning.clone().lock_owned().await;
         let proposed = self.first.0.lock().proposed;
         if proposed != Some(epoch.cluster) {
             return Err(Error::Unavailable(
@@ -234,7 +235,7 @@ impl Epochs {
             self.first.0.lock().proposed = None;
             return Err(Error::Unavailable(why));
         }
-        self.learn_in_turn(store, epoch, true).await
+        self.learn_in_turn(turn, store, epoch, true).await
     }
 
     /// Drops the proposal: it never comes into force.
