@@ -48,6 +48,9 @@ async fn rest(rng: &mut Rng, least: u64, most: u64) {
 async fn roll_back(world: &World, index: usize, backup: &Backup, rng: &mut Rng) {
     let blocks_too = rng.chance(70);
     faults::crash(world, index, rng);
+    if !world.machines[index].is_off() {
+        return;
+    }
     world.note(format!(
         "the disks of {index} are rolled back to {:?}, blocks too: {blocks_too}",
         backup.mark

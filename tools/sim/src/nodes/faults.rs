@@ -123,7 +123,7 @@ async fn lose_disk(world: &World, rng: &mut Rng) {
         return;
     }
     crash(world, index, rng);
-    if world.machines[index].is_up() {
+    if !world.machines[index].is_off() {
         return;
     }
     world.note(format!("the disks of {index} are lost"));
@@ -178,7 +178,7 @@ pub async fn blackout(world: &World, rng: &mut Rng) {
 /// Switches a machine on, if it is off.
 pub async fn start(world: &World, index: usize) {
     let machine = &world.machines[index];
-    if machine.is_up() {
+    if !machine.is_off() {
         return;
     }
     world.note(format!("machine {index} starts"));

@@ -47,6 +47,8 @@ pub struct Machine {
     options: Options,
     style: Style,
     boots: AtomicU64,
+    /// Held while it starts: only one process at a time uses its disks.
+    starting: tokio::sync::Mutex<()>,
     running: Mutex<Option<Running>>,
 }
 
@@ -116,6 +118,7 @@ impl Machine {
             options,
             style,
             boots: AtomicU64::new(0),
+            starting: tokio::sync::Mutex::default(),
             running: Mutex::default(),
         }
     }
@@ -189,6 +192,11 @@ impl Machine {
         self.running().is_some()
     }
 
+    /// Returns true if it is neither on nor about to be.
+    pub fn is_off(&self) -> bool {
+        !self.is_up() && self.starting.try_lock().is_ok()
+    }
+
     /// Returns the running model, or `None` while it is off.
     pub fn model(&self) -> Option<Model> {
         self.running().as_ref().map(|running| running.model.clone())
@@ -201,8 +209,12 @@ impl Machine {
         Some((running.model.clone(), running.down.clone()))
     }
 
-    /// Starts it. If that fails, it is off.
+    /// Starts it, unless another task has started it. If that fails, it is off.
     pub async fn start(&self) -> Result<(), String> {
+        let _alone = self.starting.lock().await;
+        if self.is_up() {
+            return Ok(());
+        }
         let power = Power::default();
         let started = self.start_with(&power).await;
         if started.is_err() {
