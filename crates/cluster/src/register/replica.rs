@@ -319,11 +319,13 @@ fn write<V: Clone>(
 /// Returns true for a repeated message, or for one of several that write the same version back. A
 /// write may have ended its own guard, so this is checked first.
 ///
-/// A replica that accepted the version holds it or a newer one, unless that was a tombstone which
-/// is gone by now. A replica whose row is older was made to forget it, and must accept it again.
+/// A replica that accepted the version holds it or a newer one, unless it is a tombstone which is gone
+/// by now. A replica whose row is older was made to forget it, and must accept it again, or refuse it
+/// if a floor was closed above it: a store that joins hears of floors below which it holds nothing.
 fn was_accepted<V>(bounds: &Bounds, cell: &Cell<V>, recent: &Recent, version: &Version<V>) -> bool {
     let stamp = version.stamp;
-    let held = stamp <= cell.stamp || stamp <= bounds.gone;
+    let is_gone = version.value.is_none() && stamp <= bounds.gone;
+    let held = stamp <= cell.stamp || is_gone;
     stamp != Stamp::ZERO && (stamp == cell.stamp || held && recent.has(stamp, version.write))
 }
 

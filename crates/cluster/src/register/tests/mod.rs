@@ -244,6 +244,37 @@ fn a_forgotten_row_is_accepted_again() {
     assert_eq!(replicas.cells[0].version(), old);
 }
 
+/// A store that left the layout, and joined again empty, hears of an agreed floor. It still remembers what
+/// it accepted before. It holds no value below the floor; a tombstone below it is gone everywhere.
+#[test]
+fn a_forgotten_row_below_a_floor_is_not_held() {
+    let floor = Stamp::new(5, 0, Writer(1));
+    let free = Bounds::without_floors(1000, 60_000);
+    let joined = Bounds {
+        closed: floor,
+        gone: floor,
+        ..free
+    };
+    for (value, is_held) in [(Some(10), false), (None, true)] {
+        let request = Request::Write {
+            version: Version {
+                stamp: Stamp::new(1, 0, Writer(1)),
+                write: Id([1; 16]),
+                value,
+            },
+            guarded: false,
+        };
+        let empty = Cell::<u32>::default();
+        let mut recent = Recent::forgotten(Rules::CORRECT, &empty, &free);
+        let mut answer = |bounds, request| {
+            replica::step(Rules::CORRECT, bounds, &empty, &mut recent, request, true).answer
+        };
+        assert_eq!(answer(&free, request.clone()), Answer::Accepted);
+        let again = answer(&joined, request);
+        assert_eq!(again == Answer::Accepted, is_held, "{value:?}: {again:?}");
+    }
+}
+
 #[test]
 fn stamps_far_ahead_are_refused() {
     let mut replicas = Replicas::new(3);
