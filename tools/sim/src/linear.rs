@@ -79,25 +79,29 @@ fn matters(event: &Event, history: &[Event]) -> bool {
 
 fn search(
     history: &[Event],
-    placed: u128,
+    mut placed: u128,
     value: Option<u32>,
     tried: &mut HashSet<(u128, Option<u32>)>,
 ) -> bool {
-    let open = |i: &usize| placed & 1 << i == 0;
-    let unplaced = (0..history.len()).filter(open);
-    let first_return = unplaced
-        .clone()
-        .filter_map(|i| history[i].reply.map(|(at, _)| at))
-        .min();
-    let Some(first_return) = first_return else {
-        return true;
+    let available = loop {
+        let Some(available) = available(history, placed) else {
+            return true;
+        };
+        // An operation that never changes anything, and whose answer is right here, is placed at once: that
+        // only takes limits from the rest. A deletion of what is absent may be needed later.
+        let is_plain = |i: &&usize| {
+            let reply = history[**i].reply.map(|(_, reply)| reply);
+            matches!(reply, Some(Reply::Saw(_)))
+                && apply(history[**i].call, reply, value) == Some(value)
+        };
+        match available.iter().find(is_plain) {
+            Some(i) => placed |= 1 << i,
+            None => break available,
+        }
     };
     if !tried.insert((placed, value)) {
         return false;
     }
-    let available: Vec<usize> = unplaced
-        .filter(|i| history[*i].called < first_return)
-        .collect();
     let is_new = |n: usize| {
         let event = &history[available[n]];
         let same = |other: &usize| {
@@ -119,6 +123,14 @@ fn search(
             None => false,
         }
     })
+}
+
+/// Returns the operations that may come next; `None` if all answered ones are placed.
+fn available(history: &[Event], placed: u128) -> Option<Vec<usize>> {
+    let open = (0..history.len()).filter(|i| placed & 1 << i == 0);
+    let ends = open.clone().filter_map(|i| history[i].reply);
+    let first = ends.map(|(at, _)| at).min()?;
+    Some(open.filter(|i| history[*i].called < first).collect())
 }
 
 /// Returns the value after an operation, if its result is right on `value`.

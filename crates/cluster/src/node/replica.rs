@@ -296,9 +296,8 @@ fn how_to_run(call: &RowCall) -> Transact {
     let how = Transact::new(call.durability());
     match &call.request {
         Request::Write { version, .. } => match &version.value {
-            Some(value) if call.frees => how.weighing(weight(value)).shrinking(),
-            Some(value) => how.weighing(weight(value)),
-            None => how.shrinking(),
+            Some(_) if !call.frees => how,
+            _ => how.shrinking(),
         },
         Request::Read { .. } | Request::Prepare { .. } => how.shrinking(),
     }

@@ -2,6 +2,10 @@
 //!
 //! While it commits, further transactions gather. Under load each commit therefore serves more
 //! transactions (group commit).
+//!
+//! The queue has no limit of its own. A caller holds the memory of its transaction in any case, and
+//! callers are limited where requests come in. A limit here could even block for ever: the turn may come
+//! to a caller that is not polled, because its task waits for a later transaction.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,22 +13,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::batch::Core;
 use super::job::Job;
-use super::options::{Limits, Transact};
 use crate::engine::Result;
 use crate::error::Error;
 
-/// The unit in which waiting bytes are counted, so that a semaphore's 32 bits suffice.
-const WEIGHT_UNIT_BYTES: usize = 1024;
-
 /// The queue of transactions, and the thread that runs them.
 pub(crate) struct Committer {
-    slots: Arc<Semaphore>,
-    weights: Arc<Semaphore>,
-    weight_units: u32,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -59,16 +55,7 @@ impl Committer {
 
     /// Makes a committer without a thread. [`run_waiting`](Committer::run_waiting) does the work.
     pub fn inline(core: Arc<Core>) -> Committer {
-        let Limits {
-            waiting_transactions,
-            waiting_bytes,
-            ..
-        } = core.limits;
-        let units = units_of(waiting_bytes).max(1);
         Committer {
-            slots: Arc::new(Semaphore::new(waiting_transactions.max(1))),
-            weights: Arc::new(Semaphore::new(units as usize)),
-            weight_units: units,
             shared: Arc::new(Shared {
                 core,
                 queue: Mutex::default(),
@@ -78,16 +65,7 @@ impl Committer {
         }
     }
 
-    /// Waits until there is room for one more transaction.
-    pub async fn room(&self, transact: &Transact) -> Vec<OwnedSemaphorePermit> {
-        let weight = units_of(transact.weight_bytes).min(self.weight_units);
-        // The semaphores are never closed, so there is no error.
-        let slot = self.slots.clone().acquire_owned().await.ok();
-        let weight = self.weights.clone().acquire_many_owned(weight).await.ok();
-        slot.into_iter().chain(weight).collect()
-    }
-
-    /// Queues a transaction. It must have acquired room.
+    /// Queues a transaction.
     pub fn submit(&self, job: Box<dyn Job>) {
         let mut queue = self.shared.queue.lock();
         if queue.closed {
@@ -134,11 +112,6 @@ impl Drop for Committer {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-fn units_of(bytes: usize) -> u32 {
-    let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
-    bytes.div_ceil(WEIGHT_UNIT_BYTES).min(most) as u32
 }
 
 impl Shared {

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use super::options::Transact;
 use crate::engine::Result;
@@ -30,23 +30,16 @@ pub(crate) struct Call<F, T> {
     closure: Option<F>,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Result<T>>,
-    /// The transaction's permits from the committer's limits. They return when the answer is sent.
-    _room: Vec<OwnedSemaphorePermit>,
 }
 
 impl<F, T> Call<F, T> {
-    pub fn new(
-        transact: Transact,
-        closure: F,
-        room: Vec<OwnedSemaphorePermit>,
-    ) -> (Call<F, T>, oneshot::Receiver<Result<T>>) {
+    pub fn new(transact: Transact, closure: F) -> (Call<F, T>, oneshot::Receiver<Result<T>>) {
         let (answer, answered) = oneshot::channel();
         let call = Call {
             transact,
             closure: Some(closure),
             result: None,
             answer,
-            _room: room,
         };
         (call, answered)
     }

@@ -133,8 +133,7 @@ impl Store {
         T: Send + 'static,
     {
         let how = how.into();
-        let room = self.0.committer.room(&how).await;
-        let (call, answer) = Call::new(how, closure, room);
+        let (call, answer) = Call::new(how, closure);
         self.0.committer.submit(Box::new(call));
         if self.0.threads == Threads::Inline {
             let inner = self.0.clone();

@@ -49,13 +49,9 @@ pub struct StoreOptions {
     pub limits: Limits,
 }
 
-/// Limits of waiting transactions and of batches.
+/// Limits of batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The number of transactions that may wait or run. Further callers wait until there is room.
-    pub waiting_transactions: usize,
-    /// The total weight of transactions that may wait or run, in bytes.
-    pub waiting_bytes: usize,
     /// The largest number of transactions in one commit.
     pub batch_transactions: usize,
     /// The number of changed bytes after which a batch takes no further transaction.
@@ -69,8 +65,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            waiting_transactions: 4096,
-            waiting_bytes: 64 << 20,
             batch_transactions: 1024,
             batch_bytes: 8 << 20,
             metadata_reserve_bytes: 256 << 20,
@@ -96,8 +90,6 @@ pub struct Transact {
     pub durability: Durability,
     /// True if the transaction needs room.
     pub growth: Growth,
-    /// The approximate number of bytes that the transaction holds in memory while it waits.
-    pub weight_bytes: usize,
 }
 
 impl Transact {
@@ -106,7 +98,6 @@ impl Transact {
         Transact {
             durability,
             growth: Growth::Grows,
-            weight_bytes: 1024,
         }
     }
 
@@ -123,14 +114,6 @@ impl Transact {
     /// other nodes.
     pub fn bounded(self) -> Transact {
         self.shrinking()
-    }
-
-    /// Sets the number of bytes that the transaction holds in memory while it waits.
-    pub fn weighing(self, bytes: usize) -> Transact {
-        Transact {
-            weight_bytes: bytes,
-            ..self
-        }
     }
 }
 

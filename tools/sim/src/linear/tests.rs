@@ -79,6 +79,15 @@ fn a_lost_deletion_explains_one_disappearance() {
     assert!(is_linearizable(&two));
 }
 
+/// A deletion of what is absent may have come after a write that is open.
+#[test]
+fn a_deletion_on_an_absent_value_is_not_placed_too_soon() {
+    let deletion = event(Call::Write(None), 0, Some((10, Reply::Done)));
+    let open = event(Call::Write(Some(1)), 0, None);
+    let reads = [read(Some(1), 2), read(None, 4), read(None, 6)];
+    assert!(is_linearizable(&[&[deletion, open], &reads[..]].concat()));
+}
+
 /// The check of a history with many lost deletions ends soon, for a right and for a wrong history.
 #[test]
 fn histories_with_many_lost_deletions_are_checked_soon() {

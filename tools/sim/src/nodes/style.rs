@@ -123,14 +123,13 @@ fn times(rng: &mut Rng) -> Times {
     })
 }
 
-/// Returns the usual lengths of a store's queues and batches, or short ones.
+/// Returns the usual lengths of a store's batches, or short ones.
 fn limits(rng: &mut Rng) -> Limits {
     let usual = Limits::default();
     if rng.chance(50) {
         return usual;
     }
     Limits {
-        waiting_transactions: [1, 3, 50][rng.below(3) as usize],
         batch_transactions: [1, 2, 20][rng.below(3) as usize],
         batch_bytes: [1, 5_000, 1 << 20][rng.below(3) as usize],
         ..usual

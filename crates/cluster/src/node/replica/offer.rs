@@ -6,7 +6,7 @@ use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{RowKey, RowTxn, Value, VersionName};
 
-use super::{Around, Replica, cell_of, pointing, put_cell, store_cell, weight};
+use super::{Around, Replica, cell_of, pointing, put_cell, store_cell};
 use crate::node::detach::DetachOnDrop;
 use crate::node::epochs::Check;
 use crate::node::floors;
@@ -30,8 +30,7 @@ impl Replica {
         }
         let (bounds, around) = (self.bounds(), self.around.clone());
         let (memory, under) = (self.recent.clone(), self.epochs.under(address.epoch));
-        let weight = offer.version.value.as_ref().map_or(0, weight);
-        let how = Transact::new(Durability::Fsync).weighing(weight);
+        let how = Transact::new(Durability::Fsync);
         let told = key.clone();
         let change = move |txn: &mut RowTxn<'_>| {
             if under.superseded().is_some() {

@@ -85,55 +85,6 @@ async fn a_batch_has_a_maximum_size() {
 }
 
 #[tokio::test]
-async fn callers_wait_when_the_queue_is_full() {
-    let engine = HeldEngine::new();
-    let limits = Limits {
-        waiting_transactions: 20,
-        ..Limits::default()
-    };
-    let (store, tasks) = held(&engine, limits, |_| Durability::Fsync, 100).await;
-    // One is being committed, so 19 slots are left.
-    all_waiting(&store, 19).await;
-    for _ in 0..1000 {
-        tokio::task::yield_now().await;
-        assert!(store.0.committer.waiting() <= 19);
-    }
-    engine.set_open(true);
-    for task in tasks {
-        task.await.unwrap().unwrap();
-    }
-}
-
-#[tokio::test]
-async fn callers_wait_when_the_waiting_bytes_reach_the_limit() {
-    let engine = HeldEngine::new();
-    let limits = Limits {
-        waiting_bytes: 10 << 10,
-        ..Limits::default()
-    };
-    let (store, mut tasks) = held(&engine, limits, |_| Durability::Fsync, 0).await;
-    for i in 0..5 {
-        let store = store.clone();
-        tasks.push(tokio::spawn(async move {
-            // The last one is heavier than the limit for all waiting ones. It waits until it is
-            // alone.
-            let weight = if i == 4 { 1 << 30 } else { 3 << 10 };
-            let how = Transact::new(Durability::Fsync).weighing(weight);
-            store.transact(how, set(format!("key {i}"))).await
-        }));
-    }
-    all_waiting(&store, 3).await;
-    for _ in 0..1000 {
-        tokio::task::yield_now().await;
-        assert_eq!(store.0.committer.waiting(), 3);
-    }
-    engine.set_open(true);
-    for task in tasks {
-        task.await.unwrap().unwrap();
-    }
-}
-
-#[tokio::test]
 async fn one_durable_transaction_makes_its_batch_durable() {
     for durable in [Some(7), None] {
         let engine = HeldEngine::new();
