@@ -145,6 +145,35 @@ impl State {
         });
         Some(next)
     }
+
+    /// Returns the state after a write without an answer. One by older settings is refused by most replicas, but one
+    /// replica may have it, and a reader that finds it there has to complete it.
+    fn with_lost(&self, id: VersionId, value: u32, is_early: bool) -> Option<State> {
+        if id != VersionId::Null || !is_early || self.mode != Mode::Enabled {
+            return self.with(id, Some(value));
+        }
+        let before = State {
+            mode: Mode::Suspended,
+            ..self.clone()
+        };
+        let next = before.with(id, Some(value))?;
+        Some(State {
+            mode: self.mode,
+            ..next
+        })
+    }
+}
+
+/// Returns true if an operation that was called then may follow older settings: no enabling of versioning was
+/// acknowledged before, after all suspensions.
+pub(super) fn is_early(history: &[Event], called: u64) -> bool {
+    let suspends = history.iter().filter(|event| event.call == Call::Suspend);
+    let last = suspends.map(|event| event.reply.map_or(u64::MAX, |(at, _)| at));
+    let last = last.max().unwrap_or_default();
+    !history.iter().any(|event| {
+        let ends = event.reply.map_or(u64::MAX, |(at, _)| at);
+        event.call == Call::Enable && ends < called && event.called >= last
+    })
 }
 
 /// The knowledge of a key that all answers together give.
@@ -187,8 +216,15 @@ impl Told {
         }
     }
 
-    /// Returns the states that an operation may leave.
-    pub fn after(&self, state: &State, call: Call, reply: Option<Reply>) -> Vec<State> {
+    /// Returns the states that an operation may leave. `is_early` is true if it began before versioning was
+    /// acknowledged to be enabled.
+    pub fn after(
+        &self,
+        state: &State,
+        call: Call,
+        reply: Option<Reply>,
+        is_early: bool,
+    ) -> Vec<State> {
         let same = |is_right: bool| is_right.then(|| state.clone());
         let one = match (call, reply) {
             (_, Some(Reply::Saw(saw))) => {
@@ -204,11 +240,14 @@ impl Told {
                 None
             }
             (Call::Put { value, .. }, Some(Reply::Made(id))) => state.with(id, Some(value)),
-            (Call::Put { value, .. }, None) => match self.ids.get(&value) {
-                Some(id) => state.with(*id, Some(value)),
-                // A version with an id would be seen at the end.
-                None => state.with(VersionId::Null, Some(UNSEEN)),
-            },
+            (Call::Put { value, .. }, None) => {
+                let (id, value) = match self.ids.get(&value) {
+                    Some(id) => (*id, value),
+                    // A version with an id would be seen at the end.
+                    None => (VersionId::Null, UNSEEN),
+                };
+                state.with_lost(id, value, is_early)
+            }
             (Call::Put { .. }, Some(_)) => None,
             (Call::Delete, Some(Reply::Made(id))) => state.with(id, None),
             (Call::Delete, Some(_)) => {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use archipel_model::VersionId;
 
-use super::reference::{Call, Event, Reply, State, Stored, Told, UNSEEN};
+use super::reference::{Call, Event, Reply, State, Stored, Told, UNSEEN, is_early};
 
 /// The most operations in a history.
 pub const MAX_EVENTS: usize = 256;
@@ -39,12 +39,15 @@ pub fn explain(history: &[Event], shown: &[(VersionId, Stored)], expires: bool) 
         },
         _ => *event,
     };
+    let counted = history
+        .iter()
+        .filter(|event| event.reply.is_some() || !event.call.is_read());
     let mut search = Search {
-        history: history
-            .iter()
-            .filter(|event| event.reply.is_some() || !event.call.is_read())
-            .map(canonical)
+        early: counted
+            .clone()
+            .map(|event| is_early(history, event.called))
             .collect(),
+        history: counted.map(canonical).collect(),
         told,
         tried: HashSet::new(),
     };
@@ -72,6 +75,8 @@ impl Placed {
 
 struct Search {
     history: Vec<Event>,
+    /// Which of these operations began before versioning was acknowledged to be enabled.
+    early: Vec<bool>,
     told: Told,
     tried: HashSet<(Placed, State)>,
 }
@@ -98,15 +103,17 @@ impl Search {
         }
         for (at, event) in available.iter().enumerate() {
             let Event { call, reply, .. } = self.history[*event];
+            let early = self.early[*event];
             // Lost operations with the same request are interchangeable.
             let is_same = |other: &usize| {
-                let other = &self.history[*other];
-                other.reply.is_none() && other.call == call
+                let (other, is_early) = (&self.history[*other], self.early[*other]);
+                other.reply.is_none() && other.call == call && is_early == early
             };
             if reply.is_none() && available[..at].iter().any(is_same) {
                 continue;
             }
-            for next in self.told.after(&state, call, reply.map(|(_, reply)| reply)) {
+            let reply = reply.map(|(_, reply)| reply);
+            for next in self.told.after(&state, call, reply, early) {
                 // A lost operation without an effect need not be placed at all.
                 if (reply.is_some() || next != state) && self.go_on(placed.and(*event), next) {
                     return true;
@@ -147,7 +154,8 @@ impl Search {
         };
         let reads =
             call.is_read() || matches!(reply, Reply::Saw(_) | Reply::Refused | Reply::Absent);
-        reads && self.told.after(state, call, Some(reply)) == [state.clone()]
+        let early = self.early[event];
+        reads && self.told.after(state, call, Some(reply), early) == [state.clone()]
     }
 }
 

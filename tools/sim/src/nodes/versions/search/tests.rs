@@ -90,6 +90,25 @@ fn writes_follow_the_settings_once_those_are_acknowledged() {
     ]));
 }
 
+/// A reader may complete a write of the null version that began before versioning was enabled for good.
+#[test]
+fn a_lost_write_by_older_settings_may_show_late() {
+    let (lost, enabling) = ((put(1, NULL).0, None), (Call::Enable, None));
+    let shows = [put(2, id(2)), sees(Some((id(2), 2))), sees(Some((NULL, 1)))];
+    assert!(is_possible(&[&[lost, ENABLE], &shows[..]].concat()));
+    assert!(is_possible(
+        &[&[enabling], &shows[..1], &[lost], &shows[1..]].concat()
+    ));
+    assert!(!is_possible(&[&[ENABLE, lost], &shows[..]].concat()));
+    let suspended = (Call::Suspend, Some(Reply::Done));
+    assert!(is_possible(
+        &[&[ENABLE, suspended, lost, ENABLE], &shows[..]].concat()
+    ));
+    assert!(!is_possible(
+        &[&[suspended, ENABLE, lost], &shows[..]].concat()
+    ));
+}
+
 #[test]
 fn a_marker_hides_and_is_a_version() {
     let marked = [
