@@ -14,7 +14,7 @@
 //! | `task` | the tasks, and which replacements queue one |
 //! | `collect` | one task: asks the owner, drops what it does not need |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use archipel_base::{Id, boxed, codec};
@@ -139,6 +139,22 @@ pub(crate) async fn count_tasks(cluster: &Cluster) -> Result<u64, Error> {
         };
         after = *last;
         count += entries.len() as u64;
+    }
+}
+
+/// Returns the content that the tasks in the queue name.
+pub(crate) async fn queued_content(cluster: &Cluster) -> Result<HashSet<Id>, Error> {
+    let (mut found, mut after) = (HashSet::new(), 0);
+    loop {
+        let entries = cluster.queue_read(after, 1000).await?;
+        let Some((last, _)) = entries.last() else {
+            return Ok(found);
+        };
+        after = *last;
+        for (_, bytes) in &entries {
+            let task: GcTask = codec::decode(bytes).map_err(damaged_row)?;
+            found.insert(task.content());
+        }
     }
 }
 

@@ -53,6 +53,8 @@ struct Answers {
     done: BTreeSet<Id>,
     /// The needed parts of the last upload; `None` if all are needed.
     upload: Option<(Id, Option<HashSet<Id>>)>,
+    /// The content of the tasks that wait in this node's queue, once they were read.
+    queued: Option<HashSet<Id>>,
 }
 
 impl Model {
@@ -101,7 +103,9 @@ impl Model {
                     let Some(candidate) = self.candidate(&key, &metadata).filter(|_| old) else {
                         continue;
                     };
-                    if self.is_needed(&candidate, answers).await? {
+                    if self.is_needed(&candidate, answers).await?
+                        || self.is_queued(&candidate, answers).await?
+                    {
                         continue;
                     }
                     answers.done.insert(candidate.task.content());
@@ -180,8 +184,21 @@ impl Model {
         })
     }
 
-    /// Returns true if the candidate's owner refers to it, if its upload is in progress, or if a
-    /// task for it is queued already.
+    /// Returns true if a task for the candidate waits in this node's queue. It may wait for long: until a
+    /// store that is gone is back, or has another one in its place.
+    async fn is_queued(&self, candidate: &Candidate, answers: &mut Answers) -> Result<bool, Error> {
+        if answers.queued.is_none() {
+            answers.queued = Some(gc::queued_content(self.cluster()).await?);
+        }
+        let content = candidate.task.content();
+        Ok(answers
+            .queued
+            .as_ref()
+            .is_some_and(|queued| queued.contains(&content)))
+    }
+
+    /// Returns true if the candidate's owner refers to it, if its upload is in progress, or if this
+    /// search has queued a task for it.
     async fn is_needed(&self, candidate: &Candidate, answers: &mut Answers) -> Result<bool, Error> {
         let content = candidate.task.content();
         if answers.done.contains(&content) {

@@ -175,8 +175,9 @@ impl Epochs {
     /// Learns an epoch, durably, if it is newer than the known one.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if it belongs to another cluster, and the errors of storage. After an
-    /// error the node answers in the older epoch, and may learn the newer one again.
+    /// [`Error::Unavailable`] if it belongs to another cluster, or cannot be stored. Then the node goes on
+    /// in the older epoch, and may learn the newer one again. The errors of storage if the store cannot
+    /// be wiped.
     #[boxed]
     pub async fn learn(self: &Arc<Epochs>, store: &Store, epoch: Epoch) -> Result<(), Error> {
         let turn = self.learning.clone().lock_owned().await;
@@ -229,7 +230,8 @@ impl Epochs {
         if let Err(error) = store.transact(how, learn).await {
             // This node has told nobody that it knows the epoch. It goes on as if it had not heard of it.
             self.fence.store(before, Ordering::SeqCst);
-            return Err(error.into());
+            let why = format!("a newer layout cannot be stored: {error}");
+            return Err(Error::Unavailable(why));
         }
         self.become_incarnation(store, &epoch).await?;
         let mut current = self.current.write();
