@@ -133,6 +133,7 @@ impl Run<'_> {
                         operation.resume(&mut next(self.inner))
                     }
                     Output::Refresh { epoch } => {
+                        sent.leave();
                         self.refresh(&mut operation, epoch, sent.newer_at).await?
                     }
                 };

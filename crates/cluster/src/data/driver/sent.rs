@@ -38,6 +38,14 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// Lets the requests that are under way go on in tasks of their own. Here nobody would poll them while the
+    /// operation waits for something else, and they may hold places in queues that this needs.
+    pub(super) fn leave(&mut self) {
+        self.deferred.clear();
+        self.open.clear();
+        self.replies.clear();
+    }
+
     /// Returns the replicas of a round that have not answered.
     pub(super) fn open_in(&self, round: u32) -> ReplicaSet {
         let open = self.open.iter().filter(|(_, of)| *of == round);
@@ -66,5 +74,41 @@ impl Came {
         } else {
             Came::Silence
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// A request waits for a place. The operation that sent it waits for something else, which needs
+    /// the place after it.
+    #[tokio::test]
+    async fn requests_that_are_left_go_on_by_themselves() {
+        let places = Arc::new(Semaphore::new(1));
+        let taken = places.acquire().await;
+        let waiting = places.clone();
+        let mut request = DetachOnDrop::new(async move {
+            drop(waiting.acquire().await);
+            None
+        });
+        assert!(futures_util::poll!(&mut request).is_pending());
+        let mut sent = Sent {
+            replies: FuturesUnordered::new(),
+            deferred: Vec::new(),
+            open: BTreeSet::from([(0, 1)]),
+            away: ReplicaSet::EMPTY,
+            refused: None,
+            newer_at: None,
+        };
+        sent.replies.push(request);
+        sent.leave();
+        drop(taken);
+        let _place = places.acquire().await;
+        assert!(sent.open_in(1).is_empty());
     }
 }
