@@ -103,7 +103,7 @@ const TESTS: &[Step] = &[
         name: "sim",
         about: "whole clusters, simulated with faults",
         run: || {
-            xtask(&["sim", "--only", "register", "--seeds", "200"])?;
+            xtask(&["sim", "--only", "register", "--seeds", "2000"])?;
             // Days pass in each of them: more of these are a command of their own.
             xtask(&["sim", "--only", "nodes", "--seeds", "40"])
         },

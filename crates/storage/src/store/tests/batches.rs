@@ -7,7 +7,6 @@ use super::*;
 use crate::engine::Durability;
 use crate::engine::memory::Fault;
 use crate::error::Error;
-use crate::store::Transact;
 
 pub(super) fn set(
     name: String,
