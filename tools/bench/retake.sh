@@ -49,6 +49,8 @@ take billion-4k lab near billion -- --batches 123 --batch 8192 --clients 64 --si
 take k2v lab near k2v -- --polls-per-connection 64
 take k2v-http1 lab near k2v -- --items 2000
 take k2v-fifty-ms lab fifty-ms k2v -- --items 2000 --polls-per-connection 250
+take versioned lab near versioned
+take expiry lab near expiry
 take beside lab lossy beside -- --size-mib 1024
 take engines engines near mixed --turns 2 -- --size 256 --clients 16 --seconds 12
 take engines-buffered engines near mixed --buffered --turns 2 -- --size 256 --clients 16 --seconds 12

@@ -62,6 +62,8 @@ enum Command {
     Beside(experiments::beside::Args),
     /// Store versions: the speed beside that without them, and of a key with many
     Versioned(experiments::versioned::Args),
+    /// Measure clients while a lifecycle rule deletes many objects
+    Expiry(experiments::expiry::Args),
     /// Insert, read and poll small items at K2V endpoints
     K2v(experiments::k2v::Args),
     /// Count the flushes and the bytes that reach the disk for a PUT (needs root)
@@ -89,6 +91,7 @@ impl Command {
             Self::Mixed(args) => experiments::mixed::run(args).await,
             Self::Beside(args) => experiments::beside::run(args).await,
             Self::Versioned(args) => experiments::versioned::run(args).await,
+            Self::Expiry(args) => experiments::expiry::run(args).await,
             Self::K2v(args) => experiments::k2v::run(args).await,
             Self::Disk(args) => experiments::disk::run(args).await,
             Self::List(args) => experiments::list::run(args).await,

@@ -9,13 +9,15 @@
 //!
 //! # Rules at a replica, each in one transaction
 //! - A `Prepare` of such an operation promises its ballot for both rows. It is refused unless the
-//!   pointing row is live here and has no intent ([`promise`]).
+//!   pointing row is live here and has no intent ([`promise`]). A value of the deciding row that names the
+//!   pointing row counts as its intent: the replica may have got that row later ([`seen_beside`]).
 //! - If the write makes a [version](super::versions) with a name of its own, the `Prepare` already
 //!   gives the pointing row the intent, with that name ([`announce`]). A replica may keep an attempt
 //!   that no quorum accepted, so who meets the upload later must know which attempt to bury.
 //! - A replica that accepts the operation's write gives the pointing row the intent, under the
 //!   write's stamp, whatever brought the write. If the pointing row cannot take the intent under
-//!   that stamp, the replica does not accept the write ([`mark`]).
+//!   that stamp, the replica does not accept the write. Nor does it accept the write from the operation
+//!   itself if it lacks the pointing row: it could get that row later, without the intent ([`mark`]).
 //!
 //! # Rules for the coordinator
 //! - It sends its write once. If the write takes no effect, it begins again with a new id.
@@ -51,12 +53,23 @@ pub struct Intent {
 /// The state of a pointing row at a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pointing {
-    /// The row is over, or was never here.
+    /// The row is over.
     Over,
+    /// The row was never here, or is over and its tombstone is gone.
+    Absent,
     /// The row is live and points to nothing.
     Live,
     /// The row points to this write.
     To(Id),
+}
+
+/// Returns the state of a pointing row beside a deciding row whose value names it as ended by the
+/// write `named`. A replica that lacked the row when it got that value did not mark it.
+pub fn seen_beside(rules: Rules, state: Pointing, named: Option<Id>) -> Pointing {
+    match (state, named) {
+        (Pointing::Live, Some(id)) if !rules.breaks(Mutant::OverlookNamed) => Pointing::To(id),
+        (state, _) => state,
+    }
 }
 
 /// Promises a ballot for a pointing row. Returns the row's new state, or the answer that refuses
@@ -115,10 +128,20 @@ pub enum Marking<V> {
     Refuse(Answer<V>),
 }
 
-/// Says what happens to a pointing row if `write` is accepted under `stamp`.
-pub fn mark<V>(row: &Cell<V>, state: Pointing, stamp: Stamp, write: Id) -> Marking<V> {
+/// Says what happens to a pointing row if `write` is accepted under `stamp`. `is_own` is true if the
+/// operation itself sent it.
+pub fn mark<V>(
+    rules: Rules,
+    row: &Cell<V>,
+    state: Pointing,
+    (stamp, write): (Stamp, Id),
+    is_own: bool,
+) -> Marking<V> {
     match state {
         Pointing::Over => Marking::Stay,
+        // A reader brings what may be from long ago. The operation has found the row live.
+        Pointing::Absent if !is_own || rules.breaks(Mutant::MarkAbsent) => Marking::Stay,
+        Pointing::Absent => Marking::Refuse(stale(row)),
         Pointing::To(id) if id == write && row.stamp >= stamp => Marking::Stay,
         _ if stamp <= row.stamp || stamp < row.promised => Marking::Refuse(stale(row)),
         _ => Marking::Mark,

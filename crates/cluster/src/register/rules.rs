@@ -60,6 +60,10 @@ pub enum Mutant {
     /// A write whose value does not name the pointing row is acknowledged although readers may have
     /// brought it to replicas that did not mark that row.
     TrustUnmarked,
+    /// A replica accepts a write with an intent although it lacks the pointing row.
+    MarkAbsent,
+    /// A replica promises a ballot for a pointing row that the value of its deciding row names.
+    OverlookNamed,
     /// A replica drops the version that a newer one replaces.
     DropDisplaced,
     /// A replica does not apply the changes that a value carries.
@@ -115,7 +119,7 @@ impl Mutant {
     ];
 
     /// The mutants that the model of two rows shows.
-    pub const OF_TWO_ROWS: [Mutant; 7] = [
+    pub const OF_TWO_ROWS: [Mutant; 9] = [
         Mutant::UndoUnknown,
         Mutant::UndoUnasked,
         Mutant::MarkApart,
@@ -123,6 +127,8 @@ impl Mutant {
         Mutant::PromiseOneRow,
         Mutant::RepeatIntent,
         Mutant::TrustUnmarked,
+        Mutant::MarkAbsent,
+        Mutant::OverlookNamed,
     ];
 
     /// The mutants that the model of versions shows.

@@ -11,6 +11,7 @@
 //! | [`k2v`] | small items: single inserts beside batches, reads, and open polls |
 //! | [`disk`] | flushes and bytes that reach the disk for a PUT |
 //! | [`versioned`] | what versions cost, and whether many of one key cost more |
+//! | [`expiry`] | the latency of clients while a lifecycle rule deletes many objects |
 
 use std::path::PathBuf;
 
@@ -22,10 +23,12 @@ use crate::results::{Results, Row, Series};
 pub mod beside;
 pub mod billion;
 pub mod disk;
+pub mod expiry;
 pub mod k2v;
 pub mod lat;
 pub mod list;
 pub mod mixed;
+mod puts;
 pub mod ttfb;
 pub mod versioned;
 

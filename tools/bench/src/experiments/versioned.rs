@@ -5,14 +5,13 @@
 //! it there. So the access key must be allowed to create buckets.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::Method;
 use rusty_s3::{Bucket, UrlStyle};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::puts::{Puts, Serial, keys};
 use super::{Began, Common, first_serial};
 use crate::Outcome;
 use crate::body::Filler;
@@ -48,12 +47,12 @@ pub struct Args {
     count: u32,
 }
 
-/// The numbers of this run's keys and contents.
-struct Serial(AtomicU64);
-
-impl Serial {
-    fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
+impl Args {
+    fn puts(&self) -> Puts {
+        Puts {
+            size: self.size,
+            clients: self.clients,
+        }
     }
 }
 
@@ -63,7 +62,7 @@ pub async fn run(args: &Args) -> Outcome<()> {
     let plain = args.common.endpoints()?;
     let versioned = with_versions(&plain).await?;
     let run = first_serial();
-    let serial = Arc::new(Serial(AtomicU64::new(run)));
+    let serial = Serial::from(run);
     let mut rows = beside(args, [&plain, &versioned], &serial).await?;
     let one = versioned.first().ok_or("no endpoint")?;
     for versions in [10, args.versions] {
@@ -118,7 +117,7 @@ async fn beside(args: &Args, buckets: [&[Endpoint]; 2], serial: &Arc<Serial>) ->
             let key = move |serial: &Serial| {
                 (Instant::now() < end).then(|| format!("put/{}", serial.next()))
             };
-            times.merge(put_all(args, endpoints, serial, key).await?)?;
+            times.merge(args.puts().send(endpoints, serial, key).await?)?;
             *elapsed += began.elapsed();
         }
     }
@@ -148,51 +147,14 @@ async fn fill(
 ) -> Outcome<()> {
     let mut missing = versions;
     while missing > 0 {
-        let left = Arc::new(AtomicU64::new(missing));
         let key = key.to_owned();
-        let next = move |_: &Serial| {
-            let take = |left: u64| left.checked_sub(1);
-            let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-            taken.is_ok().then(|| key.clone())
-        };
         // Clients that write one key at once hinder each other, and get 503 at times.
-        let times = put_all(args, endpoints, serial, next).await?;
-        missing = times.errors();
+        let puts = args.puts();
+        let next = keys(missing, move |_| key.clone());
+        missing = puts.send(endpoints, serial, next).await?.errors();
     }
     eprintln!("versioned: {key} has {versions} versions");
     Ok(())
-}
-
-/// Sends PUTs by all clients until `next` names no more keys.
-async fn put_all(
-    args: &Args,
-    endpoints: &[Endpoint],
-    serial: &Arc<Serial>,
-    next: impl Fn(&Serial) -> Option<String> + Clone + Send + 'static,
-) -> Outcome<Times> {
-    let mut clients = JoinSet::new();
-    for number in 0..args.clients {
-        let endpoint = endpoints.get(number as usize % endpoints.len());
-        let endpoint = endpoint.ok_or("no endpoint")?.clone();
-        let (size, serial, next) = (args.size, serial.clone(), next.clone());
-        clients.spawn(async move {
-            let (mut client, mut times) = (Client::connect(&endpoint).await?, Times::new()?);
-            let filler = Filler::new();
-            while let Some(key) = next(&serial) {
-                let body = filler.body(size, serial.next());
-                let began = Instant::now();
-                let answer = ask(&mut client, Ask::put(&key, body)).await;
-                let answer = answer.and_then(|answer| answer.good());
-                times.add(&answer, began.elapsed());
-            }
-            Outcome::Ok(times)
-        });
-    }
-    let mut all = Times::new()?;
-    while let Some(times) = clients.join_next().await {
-        all.merge(times??)?;
-    }
-    Ok(all)
 }
 
 /// Measures PUT, GET and the first page of the versions of a key, one request at a time.

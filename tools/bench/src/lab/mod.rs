@@ -39,7 +39,7 @@ pub struct Args {
 /// The experiment and its setup.
 #[derive(clap::Args)]
 struct Run {
-    /// The experiment: lat, ttfb, mixed, billion, list, versioned, k2v or beside
+    /// The experiment: lat, ttfb, mixed, billion, list, versioned, expiry, k2v or beside
     experiment: String,
     /// Its options
     #[arg(last = true)]

@@ -119,8 +119,9 @@ impl Uploads {
 
     fn first_node(&self, n: usize) -> Node {
         let first = self.config(1).members();
-        let held = first.iter().any(|m| m.node == n);
-        let epoch = if held { 1 } else { 2 };
+        let is_first = first.iter().any(|m| m.node == n);
+        let epoch = if is_first { 1 } else { 2 };
+        let held = is_first && !(self.is_missed && n + 1 == self.nodes);
         let mut cells = [Cell::default(), Cell::default()];
         if held {
             let stamp = Stamp {

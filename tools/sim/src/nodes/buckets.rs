@@ -150,7 +150,11 @@ async fn delete(world: &World, client: usize, machine: usize, name: &'static str
         }
         model.delete_bucket(name).await
     });
-    let end = match called.await {
+    let called = called.await;
+    if let Called::Answered(Err(why)) = &called {
+        world.note(format!("client {client} ← {machine}: {name} {id}: {why}"));
+    }
+    let end = match called {
         Called::Answered(Ok(())) => End::Answered(Reply::Done),
         Called::Answered(Err(Error::BucketNotEmpty | Error::NoSuchBucket)) | Called::Down => {
             End::Void

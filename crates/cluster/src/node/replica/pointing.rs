@@ -1,6 +1,6 @@
 //! Rows that point to a write of another row: see [`intent`](crate::register::intent).
 
-use archipel_base::Stamp;
+use archipel_base::{Id, Stamp};
 use archipel_storage as storage;
 use archipel_storage::{RowKey, RowTxn, Value};
 
@@ -38,7 +38,8 @@ pub(super) fn beside(
             Some((key, intent)),
         ) => {
             let old = pointing_row(txn, &key, bounds)?;
-            let (rules, state) = (Rules::CORRECT, state(&old, hooks));
+            let (rules, named) = (Rules::CORRECT, named_by(txn, &call.row_key(), &key, hooks)?);
+            let state = intent::seen_beside(rules, state(&old, hooks), named);
             if !call.announces() {
                 let promise = intent::promise(rules, &old, state, *ballot);
                 return Ok(promise.map(|new| vec![Beside { key, old, new }]));
@@ -75,13 +76,14 @@ pub(super) fn marks(
     let named = version.value.as_ref();
     let named = named.and_then(|value| (hooks.points)(key, value));
     // The operation also writes versions of others again.
-    let own = own.filter(|(row, intent)| {
-        intent.write == version.write && named.as_ref().is_none_or(|(key, _)| key != row)
-    });
+    let own = own.filter(|(_, intent)| intent.write == version.write);
+    let is_own = own.is_some();
+    let own = own.filter(|(row, _)| named.as_ref().is_none_or(|(key, _)| key != row));
     let mut marks = Vec::new();
     for (key, intent) in named.into_iter().chain(own) {
         let old = pointing_row(txn, &key, bounds)?;
-        match intent::mark(&old, state(&old, hooks), version.stamp, intent.write) {
+        let (state, write) = (state(&old, hooks), (version.stamp, intent.write));
+        match intent::mark(Rules::CORRECT, &old, state, write, is_own) {
             Marking::Stay => {}
             Marking::Refuse(refusal) => return Ok(Err(refusal)),
             Marking::Mark => marks.push(marked(key, old, version.stamp, intent, hooks)?),
@@ -133,10 +135,26 @@ fn pointing_row(
 
 fn state(row: &Cell<Value>, hooks: Hooks) -> Pointing {
     let Some(value) = &row.value else {
-        return Pointing::Over;
+        return match row.stamp {
+            Stamp::ZERO => Pointing::Absent,
+            _ => Pointing::Over,
+        };
     };
     match (hooks.intent)(&value.metadata) {
         Some(intent) => Pointing::To(intent.write),
         None => Pointing::Live,
     }
+}
+
+/// Returns the write by which the value of the row `key` names the row `pointing`.
+fn named_by(
+    txn: &RowTxn<'_>,
+    key: &RowKey,
+    pointing: &RowKey,
+    hooks: Hooks,
+) -> Result<Option<Id>, storage::Error> {
+    let value = txn.row(key)?.and_then(|row| row.value);
+    let named = value.and_then(|value| (hooks.points)(key, &value));
+    let named = named.filter(|(row, _)| row == pointing);
+    Ok(named.map(|(_, intent)| intent.write))
 }

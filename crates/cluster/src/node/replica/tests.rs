@@ -283,6 +283,72 @@ async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
     assert_eq!(answer.unwrap(), Answer::Guarded);
 }
 
+/// A replica missed the pointing row. It could get that row later, live and without an intent, and promise
+/// another operation to end it, too. So it does not accept the write of an operation that ends the row.
+#[tokio::test]
+async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_ends_it() {
+    let (node, _engine) = alone(ASIDE).await;
+    let own = |request| RowCall {
+        pointing: Some(crate::node::wire::Pointer {
+            key: key("aside").key,
+            intent: INTENT,
+            is_announced: false,
+        }),
+        ..call(&node, "deciding", request)
+    };
+    let stamp = Stamp::new(node.now_ms() + 1000, 0, archipel_base::Writer(9));
+    let write = |value| Request::Write {
+        version: Version {
+            stamp,
+            write: INTENT.write,
+            value: Some(text(value)),
+        },
+        guarded: true,
+    };
+    // Whether the value names the row or not.
+    for value in [&b"names"[..], b"as it was"] {
+        let answer = node.replica.answer(own(write(value))).await.unwrap();
+        assert!(matches!(answer, Answer::Stale { .. }), "{answer:?}");
+        assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
+    }
+    let how = || WriteOptions::durable(Durability::Fsync);
+    let aside_row = key("aside");
+    let live = node.write(&aside_row, Some(text(b"live")), how());
+    live.await.unwrap();
+    let answer = node.replica.answer(own(write(b"names"))).await.unwrap();
+    assert_eq!(answer, Answer::Accepted);
+    assert_eq!(aside(&node).await, Some(INTENT));
+}
+
+/// A reader brought the write that ends the row before the replica had the row.
+#[tokio::test]
+async fn a_value_that_names_a_row_counts_as_its_intent() {
+    let (node, _engine) = alone(ASIDE).await;
+    let stamp = node.next_stamp(Stamp::ZERO);
+    assert!(offered(&node, stamp).await == Applied::Yes);
+    let how = || WriteOptions::durable(Durability::Fsync);
+    let aside_row = key("aside");
+    let live = node.write(&aside_row, Some(text(b"live")), how());
+    live.await.unwrap();
+    let other = RowCall {
+        pointing: Some(crate::node::wire::Pointer {
+            key: key("aside").key,
+            intent: Intent {
+                write: Id([8; 16]),
+                ..INTENT
+            },
+            is_announced: false,
+        }),
+        ..call(
+            &node,
+            "deciding",
+            prepare(node.next_stamp(Stamp::ZERO), None, true),
+        )
+    };
+    let answer = node.replica.answer(other).await.unwrap();
+    assert_eq!(answer, Answer::Guarded);
+}
+
 #[tokio::test]
 async fn rebalancer_lists_damaged_rows_too() {
     let (node, engine) = alone(Hooks::NONE).await;

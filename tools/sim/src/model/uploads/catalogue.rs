@@ -81,6 +81,10 @@ pub fn walks() -> Vec<Uploads> {
             nodes: 4,
             ..faulty("uploads: everything at once, a layout change", ALL)
         },
+        Uploads {
+            is_missed: true,
+            ..faulty("uploads: a replica missed the upload", ABORTS)
+        },
     ]
 }
 
@@ -90,6 +94,7 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Uploads> {
     let first = match mutant {
         Mutant::TrustUnmarked | Mutant::PromiseOneRow => 2,
         Mutant::MarkApart => 3,
+        Mutant::MarkAbsent | Mutant::OverlookNamed => 6,
         _ => 1,
     };
     all.swap(0, first);

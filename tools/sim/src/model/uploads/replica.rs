@@ -14,6 +14,7 @@ use super::{Action, Node, Row, RunningFloor, Uploads, Value, World};
 
 fn pointing(row: &Cell<Value>) -> Pointing {
     match row.value {
+        None if row.stamp == Stamp::ZERO => Pointing::Absent,
         None => Pointing::Over,
         Some(Value { intent: None, .. }) => Pointing::Live,
         Some(Value {
@@ -59,6 +60,10 @@ impl Uploads {
                 guarded: true,
                 ..
             } if row == Row::Object && own.is_some() => {
+                let object = &node.cells[Row::Object as usize];
+                let named = object.value.and_then(|value| value.intent);
+                let named = named.map(|intent| intent.write);
+                let state = intent::seen_beside(self.rules, state, named);
                 match intent::promise(self.rules, &upload, state, *ballot) {
                     Ok(promise) => beside = Some(promise),
                     Err(refusal) => return refusal,
@@ -68,7 +73,12 @@ impl Uploads {
                 // The operation also writes versions of others again.
                 let own = own.filter(|own| own.write == version.write);
                 let named = version.value.and_then(|value| value.intent).or(own);
-                match named.map(|i| (i, intent::mark(&upload, state, version.stamp, i.write))) {
+                let mark = |intent: Intent| {
+                    let write = (version.stamp, intent.write);
+                    let marking = intent::mark(self.rules, &upload, state, write, own.is_some());
+                    (intent, marking)
+                };
+                match named.map(mark) {
                     Some((_, Marking::Refuse(refusal))) => return refusal,
                     Some((intent, Marking::Mark)) if self.rules.breaks(Mutant::MarkApart) => {
                         apart = Some((intent, version.stamp));
@@ -108,7 +118,8 @@ impl Uploads {
         };
         let upload = &node.cells[Row::Upload as usize];
         let state = pointing(upload);
-        if intent::mark(upload, state, stamp, intent.write) == Marking::Mark {
+        let write = (stamp, intent.write);
+        if intent::mark(self.rules, upload, state, write, false) == Marking::Mark {
             node.cells[Row::Upload as usize] = marked(upload, intent, stamp);
         }
     }
@@ -147,7 +158,8 @@ impl Uploads {
             && !self.rules.breaks(Mutant::SpreadUnmarked)
         {
             let upload = replica::above_floor(&node.cells[Row::Upload as usize], &bounds);
-            match intent::mark(&upload, pointing(&upload), stamp, intent.write) {
+            let write = (stamp, intent.write);
+            match intent::mark(self.rules, &upload, pointing(&upload), write, false) {
                 Marking::Stay => {}
                 Marking::Refuse::<Value>(_) => return,
                 Marking::Mark if self.rules.breaks(Mutant::MarkApart) => {

@@ -55,6 +55,8 @@ pub struct Uploads {
     pub clients: Vec<(u64, Vec<Task>)>,
     /// The lead of the clock that began the upload.
     pub upload_ahead: u64,
+    /// True if the last replica missed the beginning of the upload.
+    pub is_missed: bool,
     /// The number of rounds after which an operation's client gives up.
     pub rounds: u32,
     /// The number of times that each client may stop waiting.
@@ -85,6 +87,7 @@ impl Uploads {
             rules: Rules::CORRECT,
             clients: clients.iter().map(script).collect(),
             upload_ahead: 0,
+            is_missed: false,
             rounds: 40,
             timeouts: 0,
             crashes: 0,
