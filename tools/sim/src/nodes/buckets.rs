@@ -42,6 +42,9 @@ pub struct Buckets {
 #[derive(Debug)]
 struct Known {
     name: &'static str,
+    /// True if its creation was acknowledged, or a write to it. A node may know of a bucket that is being
+    /// created, and then never is.
+    exists: bool,
     /// True if a deletion was acknowledged.
     deleted: bool,
     /// True if a deletion may have taken effect.
@@ -84,9 +87,16 @@ async fn make(world: &World, machine: usize, name: &'static str) {
             if see(world, id, name) {
                 world.violation(format!("{name} was made a second time with the id {id}"));
             }
+            note_that_it_exists(world, &id);
         }
         Called::Answered(Err(Error::BucketExists)) | Called::Down | Called::Lost => {}
         Called::Answered(Err(error)) => world.may_happen(&error),
+    }
+}
+
+fn note_that_it_exists(world: &World, id: &Id) {
+    if let Some(known) = world.record().buckets.all.get_mut(id) {
+        known.exists = true;
     }
 }
 
@@ -95,6 +105,7 @@ fn see(world: &World, id: Id, name: &'static str) -> bool {
     let mut record = world.record();
     let known = record.buckets.all.entry(id).or_insert(Known {
         name,
+        exists: false,
         deleted: false,
         perhaps_deleted: false,
     });
@@ -199,7 +210,8 @@ async fn operate(
     let Some(bucket) = find(world, machine, name).await else {
         return false;
     };
-    let full = key_in(&bucket.id, key);
+    let id = bucket.id;
+    let full = key_in(&id, key);
     let call = match wish {
         Wish::Put => Call::Write(Some(world.next_value())),
         Wish::Delete => Call::Write(None),
@@ -229,6 +241,9 @@ async fn operate(
     world.note(format!(
         "client {client} ← {machine}: {full} #{index} {end:?}"
     ));
+    if let End::Answered(Reply::Done | Reply::Saw(Some(_))) = end {
+        note_that_it_exists(world, &id);
+    }
     let mut record = world.record();
     record.counts.usage(end);
     record.buckets.history.end(&full, index, end);
@@ -300,6 +315,9 @@ pub async fn judge(world: &World) {
     for (id, known) in all {
         let is_live = live.contains(id);
         let name = known.name;
+        if !is_live && !known.exists {
+            continue;
+        }
         if is_live && known.deleted {
             faults.push(format!("{name} {id} was deleted and is there"));
         }
