@@ -96,6 +96,7 @@ fn broken_rules_of_two_rows_are_caught() {
         (Mutant::PromiseOneRow, 27_728),
         (Mutant::RepeatIntent, 6),
         (Mutant::TrustUnmarked, 3197),
+        (Mutant::MarkAbsent, 126),
     ];
     assert_eq!(seeds.map(|(mutant, _)| mutant), Mutant::OF_TWO_ROWS);
     for (mutant, seed) in seeds {

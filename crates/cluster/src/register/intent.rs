@@ -9,8 +9,7 @@
 //!
 //! # Rules at a replica, each in one transaction
 //! - A `Prepare` of such an operation promises its ballot for both rows. It is refused unless the
-//!   pointing row is live here and has no intent ([`promise`]). A value of the deciding row that names the
-//!   pointing row counts as its intent: the replica may have got that row later ([`seen_beside`]).
+//!   pointing row is live here and has no intent ([`promise`]).
 //! - If the write makes a [version](super::versions) with a name of its own, the `Prepare` already
 //!   gives the pointing row the intent, with that name ([`announce`]). A replica may keep an attempt
 //!   that no quorum accepted, so who meets the upload later must know which attempt to bury.
@@ -61,15 +60,6 @@ pub enum Pointing {
     Live,
     /// The row points to this write.
     To(Id),
-}
-
-/// Returns the state of a pointing row beside a deciding row whose value names it as ended by the
-/// write `named`. A replica that lacked the row when it got that value did not mark it.
-pub fn seen_beside(rules: Rules, state: Pointing, named: Option<Id>) -> Pointing {
-    match (state, named) {
-        (Pointing::Live, Some(id)) if !rules.breaks(Mutant::OverlookNamed) => Pointing::To(id),
-        (state, _) => state,
-    }
 }
 
 /// Promises a ballot for a pointing row. Returns the row's new state, or the answer that refuses

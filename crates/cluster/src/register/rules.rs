@@ -62,8 +62,6 @@ pub enum Mutant {
     TrustUnmarked,
     /// A replica accepts a write with an intent although it lacks the pointing row.
     MarkAbsent,
-    /// A replica promises a ballot for a pointing row that the value of its deciding row names.
-    OverlookNamed,
     /// A replica drops the version that a newer one replaces.
     DropDisplaced,
     /// A replica does not apply the changes that a value carries.
@@ -119,7 +117,7 @@ impl Mutant {
     ];
 
     /// The mutants that the model of two rows shows.
-    pub const OF_TWO_ROWS: [Mutant; 9] = [
+    pub const OF_TWO_ROWS: [Mutant; 8] = [
         Mutant::UndoUnknown,
         Mutant::UndoUnasked,
         Mutant::MarkApart,
@@ -128,7 +126,6 @@ impl Mutant {
         Mutant::RepeatIntent,
         Mutant::TrustUnmarked,
         Mutant::MarkAbsent,
-        Mutant::OverlookNamed,
     ];
 
     /// The mutants that the model of versions shows.

@@ -1,6 +1,6 @@
 //! Rows that point to a write of another row: see [`intent`](crate::register::intent).
 
-use archipel_base::{Id, Stamp};
+use archipel_base::Stamp;
 use archipel_storage as storage;
 use archipel_storage::{RowKey, RowTxn, Value};
 
@@ -38,8 +38,7 @@ pub(super) fn beside(
             Some((key, intent)),
         ) => {
             let old = pointing_row(txn, &key, bounds)?;
-            let (rules, named) = (Rules::CORRECT, named_by(txn, &call.row_key(), &key, hooks)?);
-            let state = intent::seen_beside(rules, state(&old, hooks), named);
+            let (rules, state) = (Rules::CORRECT, state(&old, hooks));
             if !call.announces() {
                 let promise = intent::promise(rules, &old, state, *ballot);
                 return Ok(promise.map(|new| vec![Beside { key, old, new }]));
@@ -144,17 +143,4 @@ fn state(row: &Cell<Value>, hooks: Hooks) -> Pointing {
         Some(intent) => Pointing::To(intent.write),
         None => Pointing::Live,
     }
-}
-
-/// Returns the write by which the value of the row `key` names the row `pointing`.
-fn named_by(
-    txn: &RowTxn<'_>,
-    key: &RowKey,
-    pointing: &RowKey,
-    hooks: Hooks,
-) -> Result<Option<Id>, storage::Error> {
-    let value = txn.row(key)?.and_then(|row| row.value);
-    let named = value.and_then(|value| (hooks.points)(key, &value));
-    let named = named.filter(|(row, _)| row == pointing);
-    Ok(named.map(|(_, intent)| intent.write))
 }

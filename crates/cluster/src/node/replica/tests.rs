@@ -320,35 +320,6 @@ async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_en
     assert_eq!(aside(&node).await, Some(INTENT));
 }
 
-/// A reader brought the write that ends the row before the replica had the row.
-#[tokio::test]
-async fn a_value_that_names_a_row_counts_as_its_intent() {
-    let (node, _engine) = alone(ASIDE).await;
-    let stamp = node.next_stamp(Stamp::ZERO);
-    assert!(offered(&node, stamp).await == Applied::Yes);
-    let how = || WriteOptions::durable(Durability::Fsync);
-    let aside_row = key("aside");
-    let live = node.write(&aside_row, Some(text(b"live")), how());
-    live.await.unwrap();
-    let other = RowCall {
-        pointing: Some(crate::node::wire::Pointer {
-            key: key("aside").key,
-            intent: Intent {
-                write: Id([8; 16]),
-                ..INTENT
-            },
-            is_announced: false,
-        }),
-        ..call(
-            &node,
-            "deciding",
-            prepare(node.next_stamp(Stamp::ZERO), None, true),
-        )
-    };
-    let answer = node.replica.answer(other).await.unwrap();
-    assert_eq!(answer, Answer::Guarded);
-}
-
 #[tokio::test]
 async fn rebalancer_lists_damaged_rows_too() {
     let (node, engine) = alone(Hooks::NONE).await;

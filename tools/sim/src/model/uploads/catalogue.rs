@@ -94,7 +94,7 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Uploads> {
     let first = match mutant {
         Mutant::TrustUnmarked | Mutant::PromiseOneRow => 2,
         Mutant::MarkApart => 3,
-        Mutant::MarkAbsent | Mutant::OverlookNamed => 6,
+        Mutant::MarkAbsent => 6,
         _ => 1,
     };
     all.swap(0, first);

@@ -60,10 +60,6 @@ impl Uploads {
                 guarded: true,
                 ..
             } if row == Row::Object && own.is_some() => {
-                let object = &node.cells[Row::Object as usize];
-                let named = object.value.and_then(|value| value.intent);
-                let named = named.map(|intent| intent.write);
-                let state = intent::seen_beside(self.rules, state, named);
                 match intent::promise(self.rules, &upload, state, *ballot) {
                     Ok(promise) => beside = Some(promise),
                     Err(refusal) => return refusal,
