@@ -12,6 +12,7 @@
 //! | [`disk`] | flushes and bytes that reach the disk for a PUT |
 //! | [`versioned`] | what versions cost, and whether many of one key cost more |
 //! | [`expiry`] | the latency of clients while a lifecycle rule deletes many objects |
+//! | `puts` | PUTs by many clients, for some of these |
 
 use std::path::PathBuf;
 

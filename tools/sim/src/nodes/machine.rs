@@ -7,21 +7,21 @@ use std::time::Duration;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
 use archipel_base::{BlockHash, Id, NodeId};
-use archipel_cluster::layout::StoreName;
 use archipel_cluster::membership::{Members, NodeInfo};
 use archipel_cluster::{AntiEntropyOptions, Cluster, ClusterOptions, Faults, Network};
 use archipel_model::{Model, ModelOptions};
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::SimulatedNetwork;
 use archipel_storage::blocks::{BlockOptions, DiskConfig};
-use archipel_storage::disk::{Disk, MemoryDisk};
+use archipel_storage::disk::Disk;
 use archipel_storage::engine::Durability;
-use archipel_storage::engine::memory::MemoryEngine;
 use archipel_storage::store::FreeSpace;
 use archipel_storage::{Store, StoreOptions, Threads};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+
+use media::Media;
 
 use super::clock::MachineClock;
 use super::disks::{Condition, Room};
@@ -30,6 +30,10 @@ use super::power::{Power, PoweredDisk, PoweredEngine};
 use super::style::Style;
 use super::world::Options;
 use crate::rng::Rng;
+
+mod media;
+
+pub use media::Backup;
 
 /// A machine.
 pub struct Machine {
@@ -50,31 +54,6 @@ pub struct Machine {
     /// Held while it starts: only one process at a time uses its disks.
     starting: tokio::sync::Mutex<()>,
     running: Mutex<Option<Running>>,
-}
-
-/// The state that survives a power cut.
-#[derive(Clone, Default)]
-struct Media {
-    engine: Arc<MemoryEngine>,
-    disk: Arc<MemoryDisk>,
-}
-
-/// A copy of a machine's disks.
-pub struct Backup {
-    media: Media,
-    /// The store that was copied.
-    pub store: StoreName,
-    /// Its run, and the last mark of that run.
-    pub mark: (u64, u64),
-}
-
-impl Media {
-    fn copy(&self) -> Media {
-        Media {
-            engine: Arc::new(self.engine.copy()),
-            disk: Arc::new(self.disk.copy()),
-        }
-    }
 }
 
 /// A running node.

@@ -1,0 +1,131 @@
+//! Rows that point to a write of another row.
+
+use super::*;
+
+/// A replica that gets a value from another replica marks the row that the value names.
+#[tokio::test]
+async fn an_offered_value_marks_the_row_that_it_names() {
+    let (node, _engine) = alone(ASIDE).await;
+    let how = || WriteOptions::durable(Durability::Fsync);
+    node.write(&key("aside"), Some(text(b"live")), how())
+        .await
+        .unwrap();
+    assert_eq!(aside(&node).await, None);
+    let stamp = node.next_stamp(Stamp::ZERO);
+    assert!(offered(&node, stamp).await == Applied::Yes);
+    assert_eq!(aside(&node).await, Some(INTENT));
+    // A row that is over stays over.
+    node.write(&key("aside"), None, how()).await.unwrap();
+    let newer = node.next_stamp(Stamp::ZERO);
+    assert!(offered(&node, newer).await == Applied::Yes);
+    assert_eq!(node.read(&key("aside")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
+    let (node, _engine) = alone(ASIDE).await;
+    let how = || WriteOptions::durable(Durability::Fsync);
+    let stamp = Stamp::new(node.now_ms() - 1000, 0, archipel_base::Writer(9));
+    node.write(&key("aside"), Some(text(b"live")), how())
+        .await
+        .unwrap();
+    // The row is newer than the value that names it, so it cannot point to it.
+    assert!(offered(&node, stamp).await == Applied::Promised);
+    assert_eq!(aside(&node).await, None);
+    let ballot = Stamp::new(node.now_ms() + 1000, 0, archipel_base::Writer(9));
+    let asking = prepare(ballot, Some(INTENT.write), false);
+    match node.replica.answer(call(&node, "deciding", asking)).await {
+        Ok(Answer::Promised { accepted, .. }) => assert_eq!(accepted, Vec::<Stamp>::new()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A replica missed the pointing row. It could get that row later, live and without an intent, and promise
+/// another operation to end it, too. So it does not accept the write of an operation that ends the row.
+#[tokio::test]
+async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_ends_it() {
+    let (node, _engine) = alone(ASIDE).await;
+    let own = |request| RowCall {
+        pointing: Some(crate::node::wire::Pointer {
+            key: key("aside").key,
+            intent: INTENT,
+            is_announced: false,
+        }),
+        ..call(&node, "deciding", request)
+    };
+    let stamp = Stamp::new(node.now_ms() + 1000, 0, archipel_base::Writer(9));
+    let write = |value| Request::Write {
+        version: Version {
+            stamp,
+            write: INTENT.write,
+            value: Some(text(value)),
+        },
+        guarded: true,
+    };
+    // Whether the value names the row or not.
+    for value in [&b"names"[..], b"as it was"] {
+        let answer = node.replica.answer(own(write(value))).await.unwrap();
+        assert!(matches!(answer, Answer::Stale { .. }), "{answer:?}");
+        assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
+    }
+    let how = || WriteOptions::durable(Durability::Fsync);
+    let aside_row = key("aside");
+    let live = node.write(&aside_row, Some(text(b"live")), how());
+    live.await.unwrap();
+    let answer = node.replica.answer(own(write(b"names"))).await.unwrap();
+    assert_eq!(answer, Answer::Accepted);
+    assert_eq!(aside(&node).await, Some(INTENT));
+}
+
+/// A coordinator that has prepared the pointing row (to end it, or to make it live again) and one
+/// that has prepared both rows never both write.
+#[tokio::test]
+async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
+    let (node, _engine) = alone(ASIDE).await;
+    let how = || WriteOptions::durable(Durability::Fsync);
+    node.write(&key("aside"), Some(text(b"live")), how())
+        .await
+        .unwrap();
+    let both = |request| RowCall {
+        pointing: Some(crate::node::wire::Pointer {
+            key: key("aside").key,
+            intent: INTENT,
+            is_announced: false,
+        }),
+        ..call(&node, "deciding", request)
+    };
+    let [low, high] = [1000, 2000].map(|ahead| {
+        let millis = node.now_ms() + ahead;
+        Stamp::new(millis, 0, archipel_base::Writer(9))
+    });
+    let answer = node.replica.answer(both(prepare(low, None, true))).await;
+    assert!(matches!(answer, Ok(Answer::Promised { .. })), "{answer:?}");
+    let aside_first = call(&node, "aside", prepare(high, None, false));
+    let answer = node.replica.answer(aside_first).await;
+    assert!(matches!(answer, Ok(Answer::Promised { .. })), "{answer:?}");
+    let write = |stamp| Request::Write {
+        version: Version {
+            stamp,
+            write: INTENT.write,
+            value: Some(text(b"names")),
+        },
+        guarded: true,
+    };
+    let refused = Answer::Stale {
+        highest: high,
+        remembered: None,
+    };
+    let answer = node.replica.answer(both(write(low))).await.unwrap();
+    assert_eq!(answer, refused);
+    assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
+    // A lower ballot than the promise of the other row is refused for both rows.
+    let answer = node.replica.answer(both(prepare(low, None, true))).await;
+    assert_eq!(answer.unwrap(), refused);
+    let answer = node.replica.answer(both(write(high))).await.unwrap();
+    assert_eq!(answer, Answer::Accepted);
+    assert_eq!(aside(&node).await, Some(INTENT));
+    // A second operation finds the mark.
+    let later = Stamp::new(node.now_ms() + 3000, 0, archipel_base::Writer(9));
+    let answer = node.replica.answer(both(prepare(later, None, true))).await;
+    assert_eq!(answer.unwrap(), Answer::Guarded);
+}
