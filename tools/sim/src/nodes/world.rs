@@ -10,6 +10,7 @@ use archipel_base::{Id, NodeId};
 use archipel_cluster::Hooks;
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy};
 use archipel_cluster::register::Rules;
+use archipel_model::{Error, Model};
 use archipel_net::simulated::{Link, SimulatedNetwork};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -326,10 +327,10 @@ impl World {
         tokio::time::sleep(ACQUAINTANCE).await;
         let model = self.machines[0].model().ok_or("a machine is off")?;
         for name in [BUCKET, OTHER, LOOSE] {
-            let made = model.create_bucket(name, None).await;
+            let made = make(&model, name).await;
             made.map_err(|error| format!("the bucket cannot be made: {error}"))?;
         }
-        let set = model.set_buffered(LOOSE, Some(true)).await;
+        let set = surely(|| model.set_buffered(LOOSE, Some(true))).await;
         set.map_err(|error| format!("the bucket cannot be changed: {error}"))?;
         let made = versions::set_up(self, &model).await;
         made.map_err(|error| format!("the bucket with versions cannot be made: {error}"))
@@ -351,6 +352,32 @@ impl World {
             assignment: (0..PARTITIONS).flat_map(holders).collect(),
         }
     }
+}
+
+/// The number of tries of a request before the faults begin.
+const TRIES: u32 = 20;
+
+/// Sends a request again until it succeeds: links may be far and lossy, and requests given up early.
+pub async fn surely<T, F>(ask: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    for _ in 1..TRIES {
+        if let Ok(done) = ask().await {
+            return Ok(done);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    ask().await
+}
+
+/// Creates a bucket before the faults begin.
+pub async fn make(model: &Model, name: &str) -> Result<(), Error> {
+    let made = surely(async || match model.create_bucket(name, None).await {
+        Ok(_) | Err(Error::BucketExists) => Ok(()),
+        Err(error) => Err(error),
+    });
+    made.await
 }
 
 /// Returns the link between machines that are near.

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 
 use self::listings::Page;
 use self::reference::{Call, Event, Reply, Stored};
-use super::world::World;
+use super::world::{self, World};
 use crate::rng::Rng;
 
 pub use judge::judge;
@@ -177,7 +177,7 @@ pub async fn set_up(world: &World, model: &Model) -> Result<(), archipel_model::
     let Some(kind) = world.style.versions else {
         return Ok(());
     };
-    model.create_bucket(BUCKET, None).await?;
+    world::make(model, BUCKET).await?;
     if kind.expires {
         let rule = LifecycleRule {
             id: "old".into(),
@@ -196,7 +196,7 @@ pub async fn set_up(world: &World, model: &Model) -> Result<(), archipel_model::
             rules: vec![rule],
             ..Lifecycle::default()
         };
-        model.set_lifecycle(BUCKET, Some(rules)).await?;
+        world::surely(|| model.set_lifecycle(BUCKET, Some(rules.clone()))).await?;
     }
     Ok(())
 }
