@@ -131,30 +131,40 @@ pub struct GcReport {
 
 /// Returns the number of tasks in the queue.
 pub(crate) async fn count_tasks(cluster: &Cluster) -> Result<u64, Error> {
-    let (mut count, mut after) = (0, 0);
-    loop {
-        let entries = cluster.queue_read(after, 1000).await?;
-        let Some((last, _)) = entries.last() else {
-            return Ok(count);
-        };
-        after = *last;
-        count += entries.len() as u64;
-    }
+    let mut count = 0;
+    visit_queue(cluster, |_| {
+        count += 1;
+        Ok(())
+    })
+    .await?;
+    Ok(count)
 }
 
 /// Returns the content that the tasks in the queue name.
 pub(crate) async fn queued_content(cluster: &Cluster) -> Result<HashSet<Id>, Error> {
-    let (mut found, mut after) = (HashSet::new(), 0);
+    let mut found = HashSet::new();
+    visit_queue(cluster, |bytes| {
+        let task: GcTask = codec::decode(bytes).map_err(damaged_row)?;
+        found.insert(task.content());
+        Ok(())
+    })
+    .await?;
+    Ok(found)
+}
+
+/// Shows each entry of the queue to `visit`, in order.
+async fn visit_queue(
+    cluster: &Cluster,
+    mut visit: impl FnMut(&[u8]) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    let mut after = 0;
     loop {
         let entries = cluster.queue_read(after, 1000).await?;
         let Some((last, _)) = entries.last() else {
-            return Ok(found);
+            return Ok(());
         };
         after = *last;
-        for (_, bytes) in &entries {
-            let task: GcTask = codec::decode(bytes).map_err(damaged_row)?;
-            found.insert(task.content());
-        }
+        entries.iter().try_for_each(|(_, bytes)| visit(bytes))?;
     }
 }
 

@@ -204,6 +204,7 @@ impl Epochs {
         .await
     }
 
+    /// Learns an epoch while `learning` is held.
     async fn learn_now(&self, store: &Store, epoch: Epoch, founds: bool) -> Result<(), Error> {
         self.first.check_promise(&epoch)?;
         if let Some(known) = self.current() {

@@ -79,9 +79,8 @@ pub async fn run(args: &Args) -> Outcome<()> {
     all_stored(&filled, args.objects)?;
     eprintln!("expiry: {} objects are stored", args.objects);
 
-    let quiet = tokio::time::sleep(Duration::from_secs(args.seconds));
     let quiet = requests_until(args, &endpoints, &serial, async {
-        quiet.await;
+        tokio::time::sleep(Duration::from_secs(args.seconds)).await;
         Ok(())
     });
     let quiet = quiet.await?;
@@ -102,14 +101,15 @@ pub async fn run(args: &Args) -> Outcome<()> {
         ("GET", &quiet.get, &beside.get),
         ("PUT", &quiet.put, &beside.put),
     ] {
-        let (before, during) = (quiet.row("quiet"), beside.row("beside"));
+        let before = quiet.row(&format!("{name}, quiet"));
+        let during = beside.row(&format!("{name}, while objects expire"));
         let ratio = during.p99_ms / before.p99_ms;
         eprintln!("expiry: p99 of {name} is {ratio:.2} of quiet");
-        rows.extend([
-            named(format!("{name}, quiet"), before),
-            named(format!("{name}, while objects expire"), during),
-            named(format!("{name}, ratio of p99: {ratio:.2}"), Row::default()),
-        ]);
+        let ratio = Row {
+            name: format!("{name}, ratio of p99: {ratio:.2}"),
+            ..Row::default()
+        };
+        rows.extend([before, during, ratio]);
     }
     let options = format!(
         "{} objects of {} bytes; {} clients of each kind, a request each {} ms",
@@ -117,10 +117,6 @@ pub async fn run(args: &Args) -> Outcome<()> {
     );
     let common = &args.common;
     common.finish("expiry", options, began, rows, Vec::new())
-}
-
-fn named(name: String, row: Row) -> Row {
-    Row { name, ..row }
 }
 
 fn key(number: u64) -> String {

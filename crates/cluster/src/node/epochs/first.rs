@@ -216,8 +216,8 @@ impl Epochs {
     /// `heard` tells of a cluster by now.
     ///
     /// # Errors
-    /// If this node learnt another layout or heard of a cluster meanwhile; and the errors of storage,
-    /// after which the proposal stays open, because the store may hold it.
+    /// [`Error::Unavailable`] if this node learnt another layout or heard of a cluster meanwhile. Also if
+    /// the layout cannot be stored: then the proposal stays open, because the store may hold it.
     pub async fn commit(
         self: &Arc<Epochs>,
         store: &Store,

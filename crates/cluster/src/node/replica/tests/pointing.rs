@@ -1,6 +1,19 @@
 //! Rows that point to a write of another row.
 
 use super::*;
+use crate::node::wire::Pointer;
+
+/// Returns a request of an operation on the row "deciding" that ends the row "aside".
+fn both(node: &Cluster, request: Request<Value>) -> RowCall {
+    RowCall {
+        pointing: Some(Pointer {
+            key: key("aside").key,
+            intent: INTENT,
+            is_announced: false,
+        }),
+        ..call(node, "deciding", request)
+    }
+}
 
 /// A replica that gets a value from another replica marks the row that the value names.
 #[tokio::test]
@@ -45,14 +58,7 @@ async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
 #[tokio::test]
 async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_ends_it() {
     let (node, _engine) = alone(ASIDE).await;
-    let own = |request| RowCall {
-        pointing: Some(crate::node::wire::Pointer {
-            key: key("aside").key,
-            intent: INTENT,
-            is_announced: false,
-        }),
-        ..call(&node, "deciding", request)
-    };
+    let own = |request| both(&node, request);
     let stamp = Stamp::new(node.now_ms() + 1000, 0, archipel_base::Writer(9));
     let write = |value| Request::Write {
         version: Version {
@@ -62,7 +68,7 @@ async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_en
         },
         guarded: true,
     };
-    // Whether the value names the row or not.
+    // The value may name the row, or not.
     for value in [&b"names"[..], b"as it was"] {
         let answer = node.replica.answer(own(write(value))).await.unwrap();
         assert!(matches!(answer, Answer::Stale { .. }), "{answer:?}");
@@ -86,14 +92,7 @@ async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
     node.write(&key("aside"), Some(text(b"live")), how())
         .await
         .unwrap();
-    let both = |request| RowCall {
-        pointing: Some(crate::node::wire::Pointer {
-            key: key("aside").key,
-            intent: INTENT,
-            is_announced: false,
-        }),
-        ..call(&node, "deciding", request)
-    };
+    let both = |request| both(&node, request);
     let [low, high] = [1000, 2000].map(|ahead| {
         let millis = node.now_ms() + ahead;
         Stamp::new(millis, 0, archipel_base::Writer(9))
