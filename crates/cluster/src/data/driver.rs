@@ -316,6 +316,7 @@ impl Run<'_> {
                 _ => None,
             },
             companions: self.companions_of(&request),
+            is_over: false,
             request,
         };
         let (inner, group, bundle) = (self.inner.clone(), self.group.clone(), self.bundle.cloned());

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use archipel_base::{BlockHash, PartitionId, Stamp};
+use archipel_base::{BlockHash, PartitionId, Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
-use archipel_storage::{Payload, Pin, RowKey};
+use archipel_storage::{Payload, Pin, RowKey, Value};
 use tokio::sync::Mutex;
 
 use super::block_reader::BlockStream;
 use super::{Data, QUEUES};
 use crate::error::Error;
-use crate::node::replica::Offer;
+use crate::node::replica::{Applied, Offer};
 use crate::node::wire::Address;
+use crate::register::Version;
 
 /// Blocks that were fetched. They stay while this is held.
 pub(crate) struct Fetched {
@@ -48,11 +49,68 @@ impl Data {
         if before.is_some_and(|metadata| metadata.stamp >= version.stamp) {
             return Ok(false);
         }
+        self.take(address, key, version).await?;
+        Ok(true)
+    }
+
+    /// Brings the row that points to a write up to date here. Returns true if it is over: a quorum
+    /// tells that it is deleted, or that it was so long ago that nobody remembers it.
+    ///
+    /// # Errors
+    /// [`storage::Error::Busy`] if the other replicas cannot be asked, and the errors of storage.
+    pub(crate) async fn bring_pointing(
+        self: &Arc<Data>,
+        address: Address,
+        key: &RowKey,
+        background: bool,
+    ) -> Result<bool, storage::Error> {
+        let busy = |error: Error| {
+            storage::Error::Busy(format!("the row of an upload cannot be read: {error}"))
+        };
+        let version = self.read_whole(key, background).await.map_err(busy)?;
+        let is_over = version.value.is_none();
+        if !is_over {
+            self.take(address, key, version).await?;
+        }
+        Ok(is_over)
+    }
+
+    /// Applies a version that another replica holds. If the row that points to its write is lacking
+    /// here, it brings that row first.
+    ///
+    /// # Errors
+    /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet;
+    /// [`storage::Error::Busy`] if other replicas cannot be asked; the errors of storage.
+    #[boxed]
+    pub(crate) async fn apply(
+        self: &Arc<Data>,
+        address: Address,
+        key: &RowKey,
+        offer: Offer,
+    ) -> Result<Applied, storage::Error> {
+        let apply = |offer| self.replica.apply(address, key.clone(), offer);
+        let applied = apply(offer.clone()).await?;
+        match self.replica.pointing_of(key, &offer.version, None) {
+            Some(pointing) if applied == Applied::LacksPointing => {
+                let is_over = self.bring_pointing(address, &pointing, true).await?;
+                apply(Offer { is_over, ..offer }).await
+            }
+            _ => Ok(applied),
+        }
+    }
+
+    /// Applies a version that a read returned, with the blocks that it refers to.
+    async fn take(
+        self: &Arc<Data>,
+        address: Address,
+        key: &RowKey,
+        version: Version<Value>,
+    ) -> Result<(), storage::Error> {
         // The read may have brought it already.
         let payload = version.value.as_ref().map(|value| value.payload.clone());
         let take = |version| {
             let offer = Offer::settled(version);
-            self.replica.apply(address, key.clone(), offer)
+            self.apply(address, key, offer)
         };
         if let (Err(storage::Error::NoBlock(_)), Some(payload)) =
             (take(version.clone()).await, payload)
@@ -60,7 +118,7 @@ impl Data {
             let _held = self.fetch_missing(key.partition, &payload).await?;
             take(version).await?;
         }
-        Ok(true)
+        Ok(())
     }
 
     pub(crate) async fn fetch_missing(

@@ -47,7 +47,8 @@ impl Data {
     }
 
     /// Answers for the local replica. Before it says that a guard is gone, it asks the other
-    /// replicas: it may have been away when the guard was written, or be new in the partition.
+    /// replicas: it may have been away when the guard was written, or be new in the partition. It does
+    /// the same if it lacks the row that points to a write.
     ///
     /// # Errors
     /// [`storage::Error::Busy`] if the other replicas cannot be asked, and the errors of storage.
@@ -55,15 +56,40 @@ impl Data {
         self: &Arc<Data>,
         call: RowCall,
     ) -> Result<Answer<Value>, storage::Error> {
-        match self.answer_whole(call.clone()).await? {
+        match self.answer_pointed(call.clone()).await? {
             Answer::Guarded if self.peers.is_some() => {
                 self.catch_up(&call).await?;
                 // This is done even if no guard was lagging: one may have come just before the
                 // check.
-                self.answer_whole(call).await
+                self.answer_pointed(call).await
             }
             answer => Ok(answer),
         }
+    }
+
+    /// Answers for the local replica. It first brings the row that points to a write, if that is
+    /// missing here.
+    async fn answer_pointed(
+        self: &Arc<Data>,
+        mut call: RowCall,
+    ) -> Result<Answer<Value>, storage::Error> {
+        let answer = self.answer_whole(call.clone()).await?;
+        let Request::Write { version, .. } = &call.request else {
+            return Ok(answer);
+        };
+        let pointing = match answer {
+            Answer::LacksPointing => {
+                let (key, own) = (call.row_key(), call.pointing());
+                self.replica.pointing_of(&key, version, own)
+            }
+            _ => None,
+        };
+        let Some(pointing) = pointing else {
+            return Ok(answer);
+        };
+        let brought = self.bring_pointing(call.address, &pointing, call.background);
+        call.is_over = brought.await?;
+        self.answer_whole(call).await
     }
 
     /// Brings the guards of a request up to date.

@@ -82,6 +82,7 @@ impl Data {
             about: None,
             taking: None,
             companions: Vec::new(),
+            is_over: false,
             request,
         };
         self.ask(group, index, call, None).await

@@ -15,7 +15,7 @@ use crate::node::feed::Feed;
 use crate::node::options::Hooks;
 use crate::node::wire::RowCall;
 use crate::node::{floors, tombstones::TombstoneStats};
-use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
+use crate::register::{Answer, Bounds, Cell, Intent, Recent, Request, Rules, Version, replica};
 
 mod address;
 mod companions;
@@ -78,6 +78,17 @@ impl Replica {
     /// Returns what the model adds to the rules of rows.
     pub fn hooks(&self) -> Hooks {
         self.around.hooks
+    }
+
+    /// Returns the row that points to the write of a version: the one that its value names, or the
+    /// one that its own coordinator named.
+    pub fn pointing_of(
+        &self,
+        key: &RowKey,
+        version: &Version<Value>,
+        own: Option<(RowKey, Intent)>,
+    ) -> Option<RowKey> {
+        pointing::of(key, version, own, self.around.hooks).map(|(row, _)| row)
     }
 
     /// Returns the tombstone statistics.

@@ -239,7 +239,9 @@ impl<V: RowValue> Operation<V> {
                 let memory = remembered.map(|remembered| Memory { from, remembered });
                 self.memories.extend(memory);
             }
-            Answer::Ahead | Answer::Lacking { .. } => self.failed.insert(from),
+            Answer::Ahead | Answer::Lacking { .. } | Answer::LacksPointing => {
+                self.failed.insert(from);
+            }
             Answer::Held => {
                 self.failed.insert(from);
                 self.of_versions.held.insert(from);

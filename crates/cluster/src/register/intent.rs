@@ -15,8 +15,9 @@
 //!   that no quorum accepted, so who meets the upload later must know which attempt to bury.
 //! - A replica that accepts the operation's write gives the pointing row the intent, under the
 //!   write's stamp, whatever brought the write. If the pointing row cannot take the intent under
-//!   that stamp, the replica does not accept the write. Nor does it accept the write from the operation
-//!   itself if it lacks the pointing row: it could get that row later, without the intent ([`mark`]).
+//!   that stamp, the replica does not accept the write. Nor does it accept the write if it lacks the
+//!   pointing row: it could get that row later, without the intent. First it brings that row, or learns
+//!   from a quorum that it is over ([`mark`]).
 //!
 //! # Rules for the coordinator
 //! - It sends its write once. If the write takes no effect, it begins again with a new id.
@@ -118,20 +119,19 @@ pub enum Marking<V> {
     Refuse(Answer<V>),
 }
 
-/// Says what happens to a pointing row if `write` is accepted under `stamp`. `is_own` is true if the
-/// operation itself sent it.
+/// Says what happens to a pointing row if `write` is accepted under `stamp`. `is_over` is true if a
+/// quorum has told this replica that the row is over.
 pub fn mark<V>(
     rules: Rules,
     row: &Cell<V>,
     state: Pointing,
     (stamp, write): (Stamp, Id),
-    is_own: bool,
+    is_over: bool,
 ) -> Marking<V> {
     match state {
         Pointing::Over => Marking::Stay,
-        // A reader brings what may be from long ago. The operation has found the row live.
-        Pointing::Absent if !is_own || rules.breaks(Mutant::MarkAbsent) => Marking::Stay,
-        Pointing::Absent => Marking::Refuse(stale(row)),
+        Pointing::Absent if is_over || rules.breaks(Mutant::MarkAbsent) => Marking::Stay,
+        Pointing::Absent => Marking::Refuse(Answer::LacksPointing),
         Pointing::To(id) if id == write && row.stamp >= stamp => Marking::Stay,
         _ if stamp <= row.stamp || stamp < row.promised => Marking::Refuse(stale(row)),
         _ => Marking::Mark,

@@ -134,6 +134,9 @@ pub enum Answer<V> {
         /// The version.
         name: VersionName,
     },
+    /// A row must point to the write, and this replica lacks that row. Nothing was changed. The
+    /// replica's node then learns from a quorum what the row is, and answers anew.
+    LacksPointing,
     /// The replica holds a version that does not permit the operation. Nothing was changed.
     Held,
     /// The guarding row is not live on this replica. Nothing was changed.

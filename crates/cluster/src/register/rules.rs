@@ -60,7 +60,7 @@ pub enum Mutant {
     /// A write whose value does not name the pointing row is acknowledged although readers may have
     /// brought it to replicas that did not mark that row.
     TrustUnmarked,
-    /// A replica accepts a write with an intent although it lacks the pointing row.
+    /// A replica that lacks a pointing row takes it for one that is over, and asks nobody.
     MarkAbsent,
     /// A replica drops the version that a newer one replaces.
     DropDisplaced,

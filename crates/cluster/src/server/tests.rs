@@ -116,6 +116,7 @@ fn row_call(node: &Cluster) -> RowCall {
         about: None,
         taking: None,
         companions: Vec::new(),
+        is_over: false,
         request: Request::Read { with_value: true },
     }
 }

@@ -5,6 +5,7 @@
 //! replicas restart and hand rows to one another, one row at a time; floors and a layout change
 //! run; coordinators crash. The state machines and the rules at a replica are the product's.
 
+mod bringing;
 mod catalogue;
 mod check;
 mod client;
@@ -18,13 +19,14 @@ use archipel_base::{Stamp, Writer};
 use archipel_cluster::register::epoch::Config;
 use archipel_cluster::register::floor::Floors;
 use archipel_cluster::register::replica::{Bounds, Cell, Recent};
-use archipel_cluster::register::{Intent, Start};
+use archipel_cluster::register::{Answer, Intent, Start};
 use stateright::{Model, Property};
 
+use bringing::Bringing;
 pub use catalogue::{for_mutant, small, walks};
 pub use check::{Call, Event, Reply};
 use client::Client;
-pub use packet::{Packet, RunningFloor};
+pub use packet::{Asker, Packet, RunningFloor};
 pub use scenario::{Row, Task, Uploads, Value};
 
 use super::walk::Walk;
@@ -36,6 +38,8 @@ pub struct Node {
     recent: [Recent; 2],
     floors: Floors,
     epoch: u64,
+    /// The read of the upload's row that the node does because it lacks that row.
+    bringing: Bringing,
     /// With the mutant `MarkApart`: a mark that the next transaction will make.
     unmarked: Option<(Intent, Stamp)>,
 }
@@ -121,7 +125,7 @@ impl Uploads {
         let first = self.config(1).members();
         let is_first = first.iter().any(|m| m.node == n);
         let epoch = if is_first { 1 } else { 2 };
-        let held = is_first && !(self.is_missed && n + 1 == self.nodes);
+        let held = is_first && !(self.is_missed && n + 1 == first.len());
         let mut cells = [Cell::default(), Cell::default()];
         if held {
             let stamp = Stamp {
@@ -141,6 +145,7 @@ impl Uploads {
             cells,
             floors: Floors::joining(epoch),
             epoch,
+            bringing: Bringing::default(),
             unmarked: None,
         }
     }
@@ -231,6 +236,7 @@ impl Model for Uploads {
                 world.restarts += 1;
                 world.nodes[n].recent = self.forgotten(&world.nodes[n]);
                 world.nodes[n].unmarked = None;
+                world.nodes[n].bringing.stop();
             }
             Action::MarkLater(n) => self.mark_later(&mut world.nodes[n]),
             Action::Learn(n) => world.nodes[n].epoch = world.chosen,
@@ -276,14 +282,17 @@ impl Walk for Uploads {
 impl World {
     /// Removes answers to rounds that are over, because they change nothing.
     fn drop_late_answers(&mut self) {
-        let clients = &self.clients;
+        let (clients, nodes) = (&self.clients, &self.nodes);
         self.network.retain(|packet| match packet {
             Packet::Answer {
-                client,
+                to,
                 operation,
                 round,
                 ..
-            } => clients[*client].waits_for(*operation, *round),
+            } => match to {
+                Asker::Client(c) => clients[*c].waits_for(*operation, *round),
+                Asker::Node(n) => nodes[*n].bringing.waits_for(*operation, *round),
+            },
             _ => true,
         });
     }
@@ -292,8 +301,35 @@ impl World {
 impl Uploads {
     fn deliver(&self, world: &mut World, packet: Packet) {
         match packet {
+            Packet::Answer {
+                to,
+                operation,
+                from,
+                round,
+                answer,
+            } => match to {
+                Asker::Client(c) if world.clients[c].waits_for(operation, round) => {
+                    self.drive(world, c, |operation, next| {
+                        operation.on_answer(from, round, answer, next)
+                    });
+                }
+                Asker::Node(n) if world.nodes[n].bringing.waits_for(operation, round) => {
+                    self.drive_bringing(world, n, |operation, next| {
+                        operation.on_answer(from, round, answer, next)
+                    });
+                }
+                Asker::Client(_) | Asker::Node(_) => {}
+            },
+            packet => self.receive(world, packet, false),
+        }
+    }
+
+    /// Lets a replica handle a request or a row. `is_over` is true if a quorum has told it that the
+    /// upload is over.
+    fn receive(&self, world: &mut World, packet: Packet, is_over: bool) {
+        match packet.clone() {
             Packet::Ask {
-                client,
+                by,
                 operation,
                 epoch,
                 to,
@@ -302,27 +338,18 @@ impl Uploads {
                 intent,
                 request,
             } => {
-                let answer = self.answer(&mut world.nodes[to], epoch, row, intent, request);
+                let node = &mut world.nodes[to];
+                let answer = self.answer(node, epoch, row, intent, is_over, request);
+                if answer == Answer::LacksPointing {
+                    return self.bring(world, to, packet);
+                }
                 world.network.insert(Packet::Answer {
-                    client,
+                    to: by,
                     operation,
                     from: to,
                     round,
                     answer,
                 });
-            }
-            Packet::Answer {
-                client,
-                operation,
-                from,
-                round,
-                answer,
-            } => {
-                if world.clients[client].waits_for(operation, round) {
-                    self.drive(world, client, |operation, next| {
-                        operation.on_answer(from, round, answer, next)
-                    });
-                }
             }
             Packet::Spread {
                 epoch,
@@ -330,7 +357,13 @@ impl Uploads {
                 row,
                 version,
                 settled,
-            } => self.take(&mut world.nodes[to], epoch, row, version, settled),
+            } => {
+                let known = (settled, is_over);
+                if self.take(&mut world.nodes[to], epoch, row, version, known) {
+                    self.bring(world, to, packet);
+                }
+            }
+            Packet::Answer { .. } => {}
         }
     }
 }

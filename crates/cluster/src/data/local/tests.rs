@@ -33,6 +33,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
         frees: false,
         taking: None,
         companions: Vec::new(),
+        is_over: false,
         about: None,
         request: Request::Write {
             version: Version {

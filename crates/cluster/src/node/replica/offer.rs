@@ -11,7 +11,7 @@ use crate::node::detach::DetachOnDrop;
 use crate::node::epochs::Check;
 use crate::node::floors;
 use crate::node::wire::Address;
-use crate::register::{self, Bounds, Cell, Recent, Rules, Version, replica};
+use crate::register::{self, Answer, Bounds, Cell, Recent, Rules, Version, replica};
 
 impl Replica {
     /// Applies a version that another replica holds, if it is newer than the local one.
@@ -44,12 +44,15 @@ impl Replica {
             let remembered = memory.lock().take(&key, txn.era());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
-            let version = offer.version.clone();
+            let (version, is_over) = (offer.version.clone(), offer.is_over);
             let (new, applied) = offer.spread(&bounds, &cell, &mut recent);
             if let Some(new) = new {
-                let marks = pointing::marks(txn, &key, &version, None, &bounds, around.hooks)?;
-                let marks = match marks {
-                    Ok(marks) => marks,
+                let pointing = pointing::of(&key, &version, None, around.hooks);
+                let stamp = version.stamp;
+                let mark = pointing::mark(txn, stamp, pointing, is_over, &bounds, around.hooks)?;
+                let mark = match mark {
+                    Ok(mark) => mark,
+                    Err(Answer::LacksPointing) => return Ok(Applied::LacksPointing),
                     // A row that must point to it cannot do so under this stamp. It is not
                     // remembered as accepted either: what is known of the row is what it says.
                     Err(_) => return Ok(Applied::Promised),
@@ -58,7 +61,7 @@ impl Replica {
                 if put_cell(txn, &key, &cell, new, Some(version), &around)?.is_err() {
                     return Ok(Applied::Promised);
                 }
-                pointing::store(txn, marks, &around)?;
+                pointing::store(txn, mark, &around)?;
             }
             memory.lock().put(key, recent);
             Ok(applied)
@@ -129,6 +132,8 @@ pub(crate) struct Offer {
     pub version: Version<Value>,
     /// True if a quorum is known to hold the version, because a read returned it.
     pub settled: bool,
+    /// True if a quorum has told that the row which points to the version's write is over.
+    pub is_over: bool,
     pub rules: Rules,
 }
 
@@ -141,6 +146,8 @@ pub(crate) enum Applied {
     Not,
     /// The version is newer, but a promise keeps it out: a quorum must be asked.
     Promised,
+    /// The version is newer, but the row that points to its write is lacking here.
+    LacksPointing,
 }
 
 impl Offer {
@@ -149,6 +156,7 @@ impl Offer {
         Offer {
             version,
             settled: true,
+            is_over: false,
             rules: Rules::CORRECT,
         }
     }

@@ -164,6 +164,7 @@ fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
         frees: false,
         taking: None,
         companions: Vec::new(),
+        is_over: false,
         about: None,
         request,
     }
@@ -186,6 +187,7 @@ async fn offered(node: &Cluster, stamp: Stamp) -> Applied {
     let offer = Offer {
         version,
         settled: true,
+        is_over: false,
         rules: Rules::CORRECT,
     };
     let address = node.group(PartitionId(0)).unwrap().address(0).unwrap();

@@ -313,6 +313,7 @@ impl World {
                 )
             }
             Answer::Lacking { .. } => "a version is lacking".into(),
+            Answer::LacksPointing => "the pointing row is lacking".into(),
             Answer::Accepted => "accepted".into(),
             Answer::Stale {
                 highest,

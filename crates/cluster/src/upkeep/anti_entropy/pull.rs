@@ -84,9 +84,10 @@ impl Pass {
         let offer = Offer {
             version,
             settled: false,
+            is_over: false,
             rules: self.options.faults.rules,
         };
-        let apply = |offer| self.upkeep.replica.apply(address, key.clone(), offer);
+        let apply = |offer| self.upkeep.apply(address, key, offer);
         let applied = match (apply(offer.clone()).await, payload) {
             (Err(storage::Error::NoBlock(_)), Some(payload)) => {
                 let _held = self.bring_blocks(key.partition, &payload).await?;
@@ -97,8 +98,8 @@ impl Pass {
         match applied {
             Applied::Yes => self.upkeep.anti_entropy.count(|total| total.rows += 1),
             Applied::Not => {}
-            // A promise keeps it out. A quorum must say what the row is.
-            Applied::Promised => {
+            // A promise or a frozen floor keeps it out. A quorum must say what the row is.
+            Applied::Promised | Applied::LacksPointing => {
                 self.upkeep.bring(address, key, true).await?;
                 if self.is_behind(key, stamp).await? {
                     // The quorum does not hold this version, and no replica may apply it. Settling

@@ -212,6 +212,7 @@ async fn floor_ahead_of_the_clock_and_stamps_below_a_floor_are_refused() {
         about: None,
         taking: None,
         companions: Vec::new(),
+        is_over: false,
         request: crate::register::Request::Write {
             version: crate::register::Version {
                 stamp: stamp(hour * HOUR_MS - 10),

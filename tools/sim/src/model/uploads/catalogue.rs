@@ -77,13 +77,32 @@ pub fn walks() -> Vec<Uploads> {
         },
         Uploads {
             floors: 2,
-            epochs: vec![first, both],
+            epochs: vec![first.clone(), both.clone()],
             nodes: 4,
             ..faulty("uploads: everything at once, a layout change", ALL)
         },
         Uploads {
             is_missed: true,
             ..faulty("uploads: a replica missed the upload", ABORTS)
+        },
+        Uploads {
+            is_missed: true,
+            ..faulty(
+                "uploads: several completers, a replica missed the upload",
+                COMPLETERS,
+            )
+        },
+        Uploads {
+            is_missed: true,
+            floors: 4,
+            ..faulty("uploads: a replica missed the upload, floors", ALL)
+        },
+        Uploads {
+            is_missed: true,
+            floors: 2,
+            epochs: vec![first.clone(), both.clone()],
+            nodes: 4,
+            ..faulty("uploads: a replica missed the upload, a layout change", ALL)
         },
     ]
 }

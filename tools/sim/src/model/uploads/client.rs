@@ -7,10 +7,11 @@ use archipel_base::Stamp;
 use archipel_cluster::register::intent::Fate;
 use archipel_cluster::register::rules::Mutant;
 use archipel_cluster::register::{Decision, Intent, Operation, Outcome, Output, Version};
-use begin::{id, next_stamp, operation_of};
+pub use begin::next_stamp;
+use begin::{id, operation_of};
 
 use super::check::{Call, Event, Reply};
-use super::{Packet, Row, Task, Uploads, Value, World};
+use super::{Asker, Packet, Row, Task, Uploads, Value, World};
 
 /// An upload in progress that points to nothing.
 pub const LIVE: Value = Value {
@@ -213,7 +214,7 @@ impl Uploads {
                         return;
                     }
                     let packet = Packet::Ask {
-                        client: c,
+                        by: Asker::Client(c),
                         operation: client.operations,
                         epoch: client.epoch,
                         to,

@@ -6,13 +6,22 @@ use archipel_cluster::register::{Answer, Intent, Request, Version};
 
 use super::{Row, Value};
 
+/// A coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Asker {
+    /// The one that serves this client.
+    Client(usize),
+    /// This replica's own, which brings a row that the replica lacks.
+    Node(usize),
+}
+
 /// A message under way.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Packet {
-    /// A request of a client's coordinator to a replica.
+    /// A request of a coordinator to a replica.
     Ask {
-        /// The client.
-        client: usize,
+        /// Who asks.
+        by: Asker,
         /// The number of its operation.
         operation: u32,
         /// The epoch.
@@ -30,8 +39,8 @@ pub enum Packet {
     },
     /// A replica's answer.
     Answer {
-        /// The client.
-        client: usize,
+        /// Who asked.
+        to: Asker,
         /// The number of its operation.
         operation: u32,
         /// The replica.

@@ -24,6 +24,14 @@ fn pointing(row: &Cell<Value>) -> Pointing {
     }
 }
 
+/// Returns the intent of a version's write: the one that its value names, or the one that its own
+/// coordinator named.
+fn intent_of(version: &Version<Value>, own: Option<Intent>) -> Option<Intent> {
+    let named = version.value.and_then(|value| value.intent);
+    let mut intents = named.into_iter().chain(own);
+    intents.find(|intent| intent.write == version.write)
+}
+
 fn marked(row: &Cell<Value>, intent: Intent, stamp: Stamp) -> Cell<Value> {
     Cell {
         promised: row.promised.max(stamp),
@@ -43,6 +51,7 @@ impl Uploads {
         epoch: u64,
         row: Row,
         own: Option<Intent>,
+        is_over: bool,
         request: Request<Value>,
     ) -> Answer<Value> {
         match fence(self.rules, node.epoch, epoch) {
@@ -66,15 +75,12 @@ impl Uploads {
                 }
             }
             Request::Write { version, .. } if row == Row::Object => {
-                // The operation also writes versions of others again.
-                let own = own.filter(|own| own.write == version.write);
-                let named = version.value.and_then(|value| value.intent).or(own);
                 let mark = |intent: Intent| {
                     let write = (version.stamp, intent.write);
-                    let marking = intent::mark(self.rules, &upload, state, write, own.is_some());
+                    let marking = intent::mark(self.rules, &upload, state, write, is_over);
                     (intent, marking)
                 };
-                match named.map(mark) {
+                match intent_of(version, own).map(mark) {
                     Some((_, Marking::Refuse(refusal))) => return refusal,
                     Some((intent, Marking::Mark)) if self.rules.breaks(Mutant::MarkApart) => {
                         apart = Some((intent, version.stamp));
@@ -129,25 +135,26 @@ impl Uploads {
         quorums.is_quorum(holders)
     }
 
+    /// Takes a row from another replica. Returns true if the node must bring the upload first.
     pub(super) fn take(
         &self,
         node: &mut Node,
         epoch: u64,
         row: Row,
         version: Version<Value>,
-        settled: bool,
-    ) {
+        (settled, is_over): (bool, bool),
+    ) -> bool {
         if fence(self.rules, node.epoch, epoch) != Fence::Pass {
-            return;
+            return false;
         }
         let bounds = self.bounds(node);
         let (cell, recent) = (&node.cells[row as usize], &mut node.recent[row as usize]);
         let (rules, stamp) = (self.rules, version.stamp);
-        let named = version.value.and_then(|value| value.intent);
+        let named = intent_of(&version, None);
         let mut memory = recent.clone();
         let taken = replica::spread(rules, &bounds, cell, &mut memory, version, settled);
         let Some(taken) = taken else {
-            return;
+            return false;
         };
         if let Some(intent) = named
             && row == Row::Object
@@ -155,9 +162,9 @@ impl Uploads {
         {
             let upload = replica::above_floor(&node.cells[Row::Upload as usize], &bounds);
             let write = (stamp, intent.write);
-            match intent::mark(self.rules, &upload, pointing(&upload), write, false) {
+            match intent::mark(self.rules, &upload, pointing(&upload), write, is_over) {
                 Marking::Stay => {}
-                Marking::Refuse::<Value>(_) => return,
+                Marking::Refuse::<Value>(refusal) => return refusal == Answer::LacksPointing,
                 Marking::Mark if self.rules.breaks(Mutant::MarkApart) => {
                     node.unmarked = Some((intent, stamp));
                 }
@@ -168,6 +175,7 @@ impl Uploads {
         }
         node.recent[row as usize] = memory;
         node.cells[row as usize] = taken;
+        false
     }
 
     pub(super) fn node_actions(&self, world: &World, n: usize, actions: &mut Vec<Action>) {

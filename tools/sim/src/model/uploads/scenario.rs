@@ -55,7 +55,7 @@ pub struct Uploads {
     pub clients: Vec<(u64, Vec<Task>)>,
     /// The lead of the clock that began the upload.
     pub upload_ahead: u64,
-    /// True if the last replica missed the beginning of the upload.
+    /// True if the last replica of the first layout missed the beginning of the upload.
     pub is_missed: bool,
     /// The number of rounds after which an operation's client gives up.
     pub rounds: u32,

@@ -54,7 +54,7 @@ async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
 }
 
 /// A replica missed the pointing row. It could get that row later, live and without an intent, and promise
-/// another operation to end it, too. So it does not accept the write of an operation that ends the row.
+/// another operation to end it, too. So it does not accept the write that ends the row, whoever brings it.
 #[tokio::test]
 async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_ends_it() {
     let (node, _engine) = alone(ASIDE).await;
@@ -71,9 +71,14 @@ async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_en
     // The value may name the row, or not.
     for value in [&b"names"[..], b"as it was"] {
         let answer = node.replica.answer(own(write(value))).await.unwrap();
-        assert!(matches!(answer, Answer::Stale { .. }), "{answer:?}");
+        assert_eq!(answer, Answer::LacksPointing);
         assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
     }
+    // Nor does it take the value from another replica or a reader.
+    assert_eq!(offered(&node, stamp).await, Applied::LacksPointing);
+    let answer = call(&node, "deciding", write(b"names"));
+    let answer = node.replica.answer(answer).await.unwrap();
+    assert_eq!(answer, Answer::LacksPointing);
     let how = || WriteOptions::durable(Durability::Fsync);
     let aside_row = key("aside");
     let live = node.write(&aside_row, Some(text(b"live")), how());
@@ -81,6 +86,57 @@ async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_en
     let answer = node.replica.answer(own(write(b"names"))).await.unwrap();
     assert_eq!(answer, Answer::Accepted);
     assert_eq!(aside(&node).await, Some(INTENT));
+}
+
+/// A completion from long ago reaches a store that has just joined. A quorum tells that the upload is over.
+#[tokio::test]
+async fn a_value_is_accepted_once_the_pointing_row_is_known_to_be_over() {
+    let (node, _engine) = alone(ASIDE).await;
+    let version = Version {
+        stamp: node.next_stamp(Stamp::ZERO),
+        write: INTENT.write,
+        value: Some(text(b"names")),
+    };
+    let write = Request::Write {
+        version,
+        guarded: false,
+    };
+    let answer = node.0.data.answer(call(&node, "deciding", write)).await;
+    assert_eq!(answer.unwrap(), Answer::Accepted);
+    assert_eq!(node.read(&key("aside")).await.unwrap(), None);
+}
+
+/// An abort writes the object as it is. An earlier upload may have become that object, and its row may be
+/// gone for long.
+#[tokio::test]
+async fn an_abort_needs_no_row_of_the_upload_that_became_the_object() {
+    let (node, _engine) = alone(ASIDE).await;
+    let how = || WriteOptions::durable(Durability::Fsync);
+    node.write(&key("second"), Some(text(b"live")), how())
+        .await
+        .unwrap();
+    let abort = Intent {
+        write: Id([8; 16]),
+        ..INTENT
+    };
+    let request = Request::Write {
+        version: Version {
+            stamp: Stamp::new(node.now_ms() + 1000, 0, archipel_base::Writer(9)),
+            write: abort.write,
+            value: Some(text(b"names")),
+        },
+        guarded: true,
+    };
+    let abort = RowCall {
+        pointing: Some(Pointer {
+            key: key("second").key,
+            intent: abort,
+            is_announced: false,
+        }),
+        ..call(&node, "deciding", request)
+    };
+    let answer = node.replica.answer(abort).await.unwrap();
+    assert_eq!(answer, Answer::Accepted);
 }
 
 /// A coordinator that has prepared the pointing row (to end it, or to make it live again) and one

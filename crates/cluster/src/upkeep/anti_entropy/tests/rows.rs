@@ -27,6 +27,7 @@ async fn promise(node: &Cluster, name: &str) {
         about: None,
         taking: None,
         companions: Vec::new(),
+        is_over: false,
         request: Request::Prepare {
             ballot: node.next_stamp(later),
             asking: None,
@@ -158,6 +159,7 @@ async fn version_of_a_minority_does_not_pass_a_promise() {
             value: Some(value("planted")),
         },
         settled: false,
+        is_over: false,
         rules: crate::register::Rules::CORRECT,
     };
     let address = pass.own_address(PartitionId(0));

@@ -82,7 +82,8 @@ fn object(doing: &Doing) -> Option<Value> {
     })
 }
 
-pub(super) fn next_stamp(last: &mut u64, client: usize) -> impl FnMut(Stamp) -> Stamp + '_ {
+/// Returns the clock of a coordinator, by its index.
+pub fn next_stamp(last: &mut u64, client: usize) -> impl FnMut(Stamp) -> Stamp + '_ {
     move |seen| {
         *last = (*last).max(seen.time) + 1;
         Stamp {
