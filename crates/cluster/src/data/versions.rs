@@ -15,6 +15,7 @@ use super::decision::{Current, Decision};
 use super::rows::{start, unexpected};
 use crate::data::options::WriteOptions;
 use crate::error::Error;
+use crate::node::clock::TOLERANCE_MS;
 use crate::node::replica::versions::kept_row;
 use crate::node::wire::About;
 use crate::register::coordinator::Repeat;
@@ -291,6 +292,15 @@ impl Data {
         Err(Error::Unavailable("too much contention".into()))
     }
 
+    /// Returns a stamp that the ballot of a decision about this version must exceed. The name of a
+    /// version is the stamp of the write that made it, and its death is written above that.
+    ///
+    /// A client may send any name. So a name from further ahead than clocks differ moves no clock.
+    fn least_ballot(&self, name: VersionName) -> Stamp {
+        let latest = self.now_ms().saturating_add_signed(TOLERANCE_MS);
+        name.filter(|at| at.millis() <= latest).unwrap_or_default()
+    }
+
     /// Makes one attempt at a decision about a version.
     async fn decide_once<E: Send>(
         self: &Arc<Data>,
@@ -316,7 +326,8 @@ impl Data {
             newest: true,
             below: asked.below,
         });
-        let next = &mut |seen| self.next_stamp(seen);
+        let least = self.least_ballot(name);
+        let next = &mut |seen: Stamp| self.next_stamp(seen.max(least));
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, next);
         let operation = operation
             .repeating(Repeat::Never)

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 mod tests;
 
 /// How far a clock may be off before it is corrected. Stamps tolerate that much.
-const TOLERANCE_MS: i64 = 5_000;
+pub(crate) const TOLERANCE_MS: i64 = 5_000;
 /// How far a wall clock must move against the steady clock before the move counts as a jump.
 const JUMP_MS: i64 = 1_000;
 /// The longest exchange that counts. A slower one says too little about the time of the answer.
@@ -55,6 +55,8 @@ struct State {
     base_ms: Option<i64>,
     /// How far each node's clock is ahead of this one's.
     ahead_ms: BTreeMap<NodeId, i64>,
+    /// How far the clock as it was before all jumps is ahead of this one.
+    before_jumps_ms: i64,
     correction_ms: i64,
 }
 
@@ -118,6 +120,7 @@ impl CommonClock {
                 .ahead_ms
                 .values_mut()
                 .for_each(|ahead| *ahead -= moved);
+            state.before_jumps_ms -= moved;
             state.correct();
         }
         (now, state)
@@ -173,7 +176,13 @@ impl State {
     }
 
     fn correct(&mut self) {
-        let median = median(self.ahead_ms.values().copied().chain([0]).collect());
+        let mut clocks: Vec<i64> = self.ahead_ms.values().copied().chain([0]).collect();
+        // One other node cannot tell which of two clocks is wrong. If this one has jumped, and the other
+        // one is where this one was before, then the jump was wrong.
+        if clocks.len() == 2 && self.before_jumps_ms != 0 {
+            clocks.push(self.before_jumps_ms);
+        }
+        let median = median(clocks);
         let correction = if median.abs() > TOLERANCE_MS {
             median
         } else {

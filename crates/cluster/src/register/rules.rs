@@ -91,6 +91,8 @@ pub enum Mutant {
     /// A write that guards refused ends without effect although a replica may hold its attempt, and may
     /// keep it as a version.
     RetryRefused,
+    /// A deletion of a version that no promise shows writes nothing.
+    KillKnown,
     /// A row that held no version becomes a tombstone although it was written since.
     RetireWritten,
 }
@@ -129,7 +131,7 @@ impl Mutant {
     ];
 
     /// The mutants that the model of versions shows.
-    pub const OF_VERSIONS: [Mutant; 14] = [
+    pub const OF_VERSIONS: [Mutant; 15] = [
         Mutant::DropDisplaced,
         Mutant::IgnoreChanges,
         Mutant::AcceptLacking,
@@ -144,6 +146,7 @@ impl Mutant {
         Mutant::HoldByQuorum,
         Mutant::AnswerEarly,
         Mutant::RetireWritten,
+        Mutant::KillKnown,
     ];
 
     /// The mutants that the model does not show, because its scenarios are too small. A test of each

@@ -127,10 +127,16 @@ pub fn bury(
     Some(with_changes(newest.value.clone(), changes))
 }
 
-/// Returns the new state of the object's row that deletes a version, or `None` if nothing is known
-/// of such a version. A deletion that a replica knows is made final.
+/// Returns the new state of the object's row that deletes a version, or `None` if there can be no such
+/// version. A deletion that a replica knows is made final.
+///
+/// A replica that did not promise may hold a version that no promise shows: the attempt of a write that
+/// was not answered. So its death is written, too. The name of a version is the stamp of its attempt, so
+/// it must be below the ballot. A null version has no such name. If one shows later, it was written later.
 pub fn kill(rules: Rules, promises: &Promises<'_>, name: VersionName) -> Option<Option<Value>> {
-    if promises.state_of(name).is_none() && !promises.know(name) {
+    let is_known = promises.state_of(name).is_some() || promises.know(name);
+    let may_be_held = name.is_some_and(|at| at < promises.ballot);
+    if !is_known && (!may_be_held || rules.breaks(Mutant::KillKnown)) {
         return None;
     }
     let dead = vec![VersionChange {

@@ -56,6 +56,12 @@ const RETIRED: &[(u64, &[Task])] = &[
     (6, &[Task::Kill(0), Task::Create, Task::Look(0)]),
     (3, &[Task::Retire, Task::Look(0), Task::Retire, Task::List]),
 ];
+/// A put is deleted before it is answered, and perhaps before a quorum knows of it.
+const UNANSWERED: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Get]),
+    (6, &[Task::Kill(0), Task::List, Task::Look(0)]),
+    (3, &[Task::Get, Task::List, Task::Look(0)]),
+];
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
     (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
@@ -99,6 +105,7 @@ pub fn walks() -> Vec<Versions> {
         faulty("versions: deletions", KILLS),
         faulty("versions: conditional puts", CREATES),
         faulty("versions: changes", CHANGES),
+        faulty("versions: unanswered puts are deleted", UNANSWERED),
         faulty("versions: null versions", NULLS),
         faulty("versions: everything", ALL),
         faulty("versions: changes of null versions", NULL_CHANGES),
@@ -131,7 +138,8 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
     let first = match mutant {
         Mutant::NoPromotion | Mutant::IgnoreChanges | Mutant::HoldByQuorum => 1,
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
-        Mutant::MixNullVersions => 6,
+        Mutant::KillKnown => 4,
+        Mutant::MixNullVersions => 7,
         Mutant::AnswerEarly => all.len() - 3,
         Mutant::RetireWritten => all.len() - 1,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,

@@ -94,15 +94,7 @@ fn is_right(history: &[Event], called: u64, replied: u64, shown: &[VersionName])
         .iter()
         .all(|event| match (&event.call, &event.reply) {
             (Call::Kill(Some(name)), Some((_, Reply::Done(_)))) if before(event) => {
-                // A version that nobody knew may show later.
-                let was_put = |put: &Event| {
-                    let is_put = matches!(put.call, Call::Put(_) | Call::Create(_));
-                    let done = put.reply.as_ref().is_some_and(|(at, reply)| {
-                        *at < event.called && *reply == Reply::Done(Some(*name))
-                    });
-                    is_put && done
-                };
-                !history.iter().any(was_put) || !shown.contains(&Some(*name))
+                !shown.contains(&Some(*name))
             }
             (Call::Put(_) | Call::Create(_), Some((_, Reply::Done(Some(name))))) => {
                 let others = event.attempts.iter().filter(|other| *other != name);

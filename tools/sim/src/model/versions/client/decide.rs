@@ -136,6 +136,12 @@ impl Versions {
                 // To settle a version follows no settings.
                 let guarded = guarded && step == Step::Main;
                 let by_all = matches!(call, Call::Hold(_));
+                // The death of a version is written above its attempt.
+                let name = match call {
+                    Call::Look(name) | Call::Kill(name) | Call::Change(name, _) => name,
+                    _ => None,
+                };
+                let next = &mut |seen: Stamp| next(seen.max(name.unwrap_or_default()));
                 let (operation, outputs) = Operation::update(start, id, guarded, next);
                 let operation = operation.repeating(Repeat::Never);
                 (operation.promised_by_all(by_all), outputs)
