@@ -2,16 +2,18 @@
 //!
 //! A stamp is both the version of a row and the ballot of the register protocol. No stamp is issued
 //! twice: the writer part names the node *and* its boot, so that a node that restarts with its
-//! clock set back cannot repeat a stamp.
+//! clock set back cannot repeat a stamp. A node that goes back in time while it runs gets another
+//! writer, too.
 //!
 //! Source of the clock: Kulkarni et al., "Logical Physical Clocks" (2014).
 
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::clock::WallClock;
+use crate::random::Random;
 
 /// An issuer of stamps: 48 random bits of a node's run and the low 16 bits of its boot number.
 #[derive(
@@ -106,42 +108,63 @@ impl<'de> Deserialize<'de> for Stamp {
 }
 
 /// A hybrid logical clock. It issues increasing stamps that follow the wall clock.
-pub struct StampClock {
+pub struct StampClock(Mutex<State>);
+
+struct State {
     writer: Writer,
-    last: Mutex<u64>,
+    last: u64,
 }
 
 impl StampClock {
     /// Creates a clock for one writer. Each boot of a node must use its own [`Writer`].
     pub fn new(writer: Writer) -> StampClock {
-        StampClock {
-            writer,
-            last: Mutex::new(0),
-        }
+        StampClock(Mutex::new(State { writer, last: 0 }))
     }
 
     /// Returns the writer of this clock's stamps.
     pub fn writer(&self) -> Writer {
-        self.writer
+        self.state().writer
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Issues the next stamp: at the wall clock's time, or just after the last stamp issued or
     /// observed.
     pub fn next(&self, wall: &dyn WallClock) -> Stamp {
         let now = wall.now_millis() << 16;
-        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
-        *last = now.max(*last + 1);
+        let mut state = self.state();
+        state.last = now.max(state.last + 1);
         Stamp {
-            time: *last,
-            writer: self.writer,
+            time: state.last,
+            writer: state.writer,
         }
+    }
+
+    /// If the last stamp is later than `latest_millis`, goes back to the wall clock's time, as another
+    /// writer, so that no stamp is issued twice. Returns true if it did so.
+    ///
+    /// The wall clock was wrong by then, and replicas would refuse all stamps until the time is right
+    /// again.
+    pub fn step_back(&self, latest_millis: u64, random: &dyn Random) -> bool {
+        let mut state = self.state();
+        if state.last >> 16 <= latest_millis {
+            return false;
+        }
+        let boot = state.writer.0 & 0xffff;
+        *state = State {
+            writer: Writer(random.next_u64() << 16 | boot),
+            last: 0,
+        };
+        true
     }
 
     /// Moves the clock past `stamp`, so that the next stamp is later.
     ///
     /// The caller has checked that `stamp` is not too far ahead (see the register protocol).
     pub fn observe(&self, stamp: Stamp) {
-        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
-        *last = stamp.time.max(*last);
+        let mut state = self.state();
+        state.last = stamp.time.max(state.last);
     }
 }

@@ -71,6 +71,22 @@ fn stamps_increase_even_if_the_wall_clock_goes_back() {
 }
 
 #[test]
+fn stamps_that_go_back_have_another_writer() {
+    let wall = ManualClock::at(400_000);
+    let clock = StampClock::new(Writer::new([1; 6], 7));
+    let ahead = clock.next(&wall);
+    wall.set(1000);
+    let random = SeededRandom::new(1);
+    assert!(!clock.step_back(400_000, &random));
+    assert_eq!(clock.next(&wall).writer, ahead.writer);
+    assert!(clock.step_back(61_000, &random));
+    let back = clock.next(&wall);
+    assert_eq!(back.millis(), 1000);
+    assert_ne!(back.writer, ahead.writer);
+    assert_eq!(back.writer.0 & 0xffff, 7, "the boot");
+}
+
+#[test]
 fn each_boot_has_a_new_writer() {
     assert_ne!(Writer::new([1; 6], 1), Writer::new([1; 6], 2));
 }

@@ -14,6 +14,7 @@ use archipel_storage::{RowKey, Store, Value};
 use bytes::Bytes;
 
 use super::*;
+use crate::data::decision::Decision;
 use crate::data::options::WriteOptions;
 use crate::layout::LEVEL;
 use crate::memory::{World, memory_options};
@@ -139,4 +140,17 @@ async fn reads_go_on_while_one_replica_holds_a_version_from_the_future() {
         let read = node.read(&key).await.unwrap();
         assert_eq!(read, Some(value(b"newer")));
     }
+    // Its clock is right, so the node writes again.
+    write(&world.nodes[0], b"newest").await.unwrap();
+    let conditional = world.nodes[0].update(
+        &key,
+        WriteOptions::durable(Durability::Fsync),
+        |current: Option<&Value>| {
+            assert_eq!(current, Some(&value(b"newest")));
+            Decision::<()>::Write(Some(value(b"last")))
+        },
+    );
+    conditional.await.unwrap().unwrap();
+    let read = world.nodes[1].read(&key).await.unwrap();
+    assert_eq!(read, Some(value(b"last")));
 }

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::{Id, Stamp, boxed};
+use archipel_base::{Id, Stamp, Writer, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::stream::FuturesUnordered;
@@ -65,6 +65,8 @@ pub(crate) struct Run<'a> {
     pub write: Id,
     /// The versions of the object that the requests ask about.
     pub about: Option<About>,
+    /// The writer of the operation's stamps.
+    pub writer: Writer,
     pub group: Group,
 }
 
@@ -93,6 +95,10 @@ impl Run<'_> {
         };
         loop {
             while let Some(output) = todo.pop_front() {
+                if self.has_gone_back(&operation) {
+                    todo = operation.give_up().into();
+                    continue;
+                }
                 let more = match output {
                     Output::Done(outcome) if operation.resolves() => return Ok(outcome),
                     Output::Done(Outcome::Written { stamp }) => {
@@ -166,6 +172,16 @@ impl Run<'_> {
             };
             todo.extend(more);
         }
+    }
+
+    /// Returns true if this node's stamps [went back](archipel_base::stamp::StampClock::step_back) since the
+    /// operation began, so that its next ones might be below its earlier ones.
+    fn has_gone_back(&mut self, operation: &Operation<Value>) -> bool {
+        let writer = self.inner.writer();
+        if operation.is_reading() {
+            self.writer = writer;
+        }
+        self.writer != writer && !operation.is_over()
     }
 
     /// Asks about the operation's attempt, once it was sent, if replicas keep it as a version.

@@ -212,6 +212,10 @@ impl Data {
             companions: Brings::new(&how.companions),
             write: Id::default(),
             about: None,
+            writer: match &how.pointing {
+                Some(pointing) => pointing.intent.after.writer,
+                None => self.writer(),
+            },
             group: self.group(key.partition)?,
         })
     }

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use archipel_base::hash::{partition_of, placement_hash};
-use archipel_base::{BlockHash, Id, PartitionId, Stamp, boxed};
+use archipel_base::{BlockHash, Id, PartitionId, Stamp, Writer, boxed};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Store};
@@ -316,13 +316,27 @@ impl Node {
 
     /// Returns a stamp that this node has never issued before. It is above `seen`, unless `seen` is
     /// so far ahead that replicas would refuse it. So one replica that lies, or that holds a stamp
-    /// of a wrong clock, cannot keep this node from writing.
+    /// of a wrong clock, cannot keep this node from writing. Nor can its own clock, once that is right
+    /// again: the node then issues stamps as another writer.
     pub(crate) fn next_stamp(&self, seen: Stamp) -> Stamp {
-        let wall = &*self.options.wall;
+        let (wall, stamps) = (&*self.options.wall, &self.options.stamps);
+        self.writer();
         if seen.millis() <= wall.now_millis().saturating_add(AHEAD_MILLIS) {
-            self.options.stamps.observe(seen);
+            stamps.observe(seen);
         }
-        self.options.stamps.next(wall)
+        stamps.next(wall)
+    }
+
+    /// Returns the writer of this node's next stamps.
+    pub(crate) fn writer(&self) -> Writer {
+        let stamps = &self.options.stamps;
+        let latest = self.now_ms().saturating_add(AHEAD_MILLIS);
+        if stamps.step_back(latest, &*self.options.random) {
+            tracing::warn!(
+                "this node's clock was far ahead and is right again; writes in progress may fail"
+            );
+        }
+        stamps.writer()
     }
 
     /// Waits until this node knows the time, so that it may issue stamps.
