@@ -34,6 +34,12 @@ impl MachineClock {
         self.skew_millis.store(millis, Ordering::SeqCst);
     }
 
+    /// Returns the right time, in milliseconds since 1970.
+    pub fn right_millis(&self) -> u64 {
+        let passed = self.passed_millis.load(Ordering::SeqCst);
+        EPOCH_MILLIS + passed + self.start.elapsed().as_millis() as u64
+    }
+
     /// Returns the offset in milliseconds.
     pub fn skew(&self) -> i64 {
         self.skew_millis.load(Ordering::SeqCst)
@@ -42,8 +48,7 @@ impl MachineClock {
 
 impl WallClock for MachineClock {
     fn now_millis(&self) -> u64 {
-        let passed = self.passed_millis.load(Ordering::SeqCst);
-        let now = EPOCH_MILLIS + passed + self.start.elapsed().as_millis() as u64;
-        now.saturating_add_signed(self.skew_millis.load(Ordering::SeqCst))
+        self.right_millis()
+            .saturating_add_signed(self.skew_millis.load(Ordering::SeqCst))
     }
 }

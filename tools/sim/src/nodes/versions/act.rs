@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    Bucket, BucketLock, Condition, Error, LockChange, Model, ObjectHead, Predicate, VersionEntry,
-    VersionId, VersionQuery, Versioning,
+    Bucket, BucketLock, Condition, Error, LockChange, Model, ObjectHead, Predicate, Retention,
+    RetentionMode, VersionEntry, VersionId, VersionQuery, Versioning,
 };
 use parking_lot::Mutex;
 
 use super::listings::{Page, Shown};
 use super::reference::{Call, Reply, Stored};
-use super::{BUCKET, KEYS, Kind, MOST_CHANGES, Of, expires};
+use super::{BUCKET, KEYS, Kind, MOST_CHANGES, Of, expires, retained};
 use crate::nodes::client::{self, Fault};
 use crate::nodes::content::{content, value_of};
 use crate::nodes::machine::Called;
@@ -19,6 +19,8 @@ use crate::nodes::world::World;
 use crate::rng::Rng;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest retention. All end before the run is judged.
+const LONGEST_RETENTION_MS: u64 = 60_000;
 
 /// Runs a client.
 pub async fn run(world: &World, kind: Kind, mut rng: Rng) {
@@ -55,7 +57,11 @@ fn choose(world: &World, key: &'static str, rng: &mut Rng) -> Call {
         35..47 => Call::Delete,
         47..57 => Call::Get,
         57..70 => Call::GetVersion(some_version(world, key, rng)),
-        70..85 if has_lock => Call::Hold(some_version(world, key, rng), rng.chance(60)),
+        70..80 if has_lock => Call::Hold(some_version(world, key, rng), rng.chance(60)),
+        80..85 if has_lock => {
+            let until = retained::right_millis(world) + rng.between(1_000, LONGEST_RETENTION_MS);
+            Call::Retain(some_version(world, key, rng), until)
+        }
         // After a deletion nobody could tell which version is current, because a rule may have removed some.
         _ if expires(world, key) => Call::Get,
         _ => Call::DeleteVersion(some_version(world, key, rng)),
@@ -116,7 +122,10 @@ async fn change_settings(world: &World, kind: Kind, machine: usize, rng: &mut Rn
 
 /// Calls a machine, and notes what happens. Returns true if there was an answer.
 pub(super) async fn operate(world: &World, machine: usize, of: Of, call: Call) -> bool {
-    let index = world.record().versions.begin(of, call);
+    let (index, began) = (
+        world.record().versions.begin(of, call),
+        retained::right_millis(world),
+    );
     world.note(format!("versions → {machine}: {of:?} {call:?} #{index}"));
     let called = world.machines[machine].call(PATIENCE, |model| async move {
         match of {
@@ -158,6 +167,7 @@ pub(super) async fn operate(world: &World, machine: usize, of: Of, call: Call) -
     }
     drop(record);
     if let (Of::Key(key), Some(reply)) = (of, reply) {
+        retained::judge(world, key, call, reply, began);
         name_in(world, key, call, reply);
     }
     reply.is_some()
@@ -231,6 +241,24 @@ async fn perform(
             Err(Error::NoSuchVersion | Error::NoSuchKey | Error::IsMarker(_)) => Ok(Reply::Absent),
             Err(error) => Err(error.into()),
         },
+        Call::Retain(id, until_ms) => {
+            let retention = Some(Retention {
+                mode: RetentionMode::Compliance,
+                until_ms,
+            });
+            let change = LockChange::Retention {
+                retention,
+                bypass: false,
+            };
+            match model.change_lock(bucket, key, Some(id), change).await {
+                Ok(_) => Ok(Reply::Done),
+                Err(Error::Held) => Ok(Reply::Refused),
+                Err(Error::NoSuchVersion | Error::NoSuchKey | Error::IsMarker(_)) => {
+                    Ok(Reply::Absent)
+                }
+                Err(error) => Err(error.into()),
+            }
+        }
         Call::Get => match model.open_object(bucket, key).await {
             Ok(reader) => {
                 let id = reader.metadata().id;
@@ -284,7 +312,10 @@ fn condition(
 
 /// Lists the versions of a key. Returns them, if there was an answer.
 pub(super) async fn list(world: &World, machine: usize, key: &'static str) -> Option<Vec<Shown>> {
-    let from = world.record().versions.next();
+    let (from, began) = (
+        world.record().versions.next(),
+        retained::right_millis(world),
+    );
     let query = VersionQuery {
         prefix: key.into(),
         limit: 1000,
@@ -329,6 +360,8 @@ pub(super) async fn list(world: &World, machine: usize, key: &'static str) -> Op
         return None;
     }
     world.note(format!("versions ← {machine}: {key} has {shown:?}"));
+    let ids: Vec<VersionId> = shown.iter().map(|shown| shown.id).collect();
+    retained::judge_listing(world, key, &ids, began);
     let mut record = world.record();
     record.counts.pages += 1;
     let to = record.versions.next();

@@ -7,12 +7,14 @@
 //! | [`judge`] | the checks at rest |
 //! | [`listings`] | the check of listings of versions |
 //! | [`reference`] | a reference model of S3's versioning |
+//! | [`retained`] | the check that nothing removes a retained version before its time |
 //! | [`search`] | the search for an order of operations that agrees with it |
 
 mod act;
 mod judge;
 pub mod listings;
 pub mod reference;
+mod retained;
 mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,7 @@ use tokio::task::JoinHandle;
 
 use self::listings::Page;
 use self::reference::{Call, Event, Reply, Stored};
+use self::retained::Retained;
 use super::world::{self, World};
 use crate::rng::Rng;
 
@@ -87,6 +90,8 @@ pub struct Versions {
     pages: BTreeMap<&'static str, Vec<Page>>,
     /// The versions that answers named, with what they contain.
     named: BTreeMap<&'static str, BTreeMap<VersionId, BTreeSet<Stored>>>,
+    /// The retentions that were acknowledged.
+    retained: Retained,
     /// True once object lock is certainly configured.
     has_lock: bool,
 }

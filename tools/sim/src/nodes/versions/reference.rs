@@ -28,6 +28,8 @@ pub enum Call {
     DeleteVersion(VersionId),
     /// Sets a legal hold, or lifts it.
     Hold(VersionId, bool),
+    /// Retains a version until a time: see [`retained`](super::retained).
+    Retain(VersionId, u64),
     /// Reads the current object.
     Get,
     /// Reads a version.
@@ -39,9 +41,9 @@ pub enum Call {
 }
 
 impl Call {
-    /// Returns true if it never changes anything.
+    /// Returns true if it never changes anything. Retentions are judged apart.
     pub fn is_read(self) -> bool {
-        matches!(self, Call::Get | Call::GetVersion(_))
+        matches!(self, Call::Get | Call::GetVersion(_) | Call::Retain(..))
     }
 }
 
@@ -58,7 +60,7 @@ pub enum Reply {
     Saw(Option<(VersionId, u32)>),
     /// The version, and true if a legal hold protects it; none if there is no such version.
     SawVersion(Option<(Stored, bool)>),
-    /// A legal hold protects the version.
+    /// A legal hold or a retention protects the version.
     Refused,
     /// There is no such version that could be held.
     Absent,
@@ -182,6 +184,8 @@ pub(super) struct Told {
     pub ids: BTreeMap<u32, VersionId>,
     /// The ids of delete markers that no known answer to a deletion tells.
     markers: BTreeSet<VersionId>,
+    /// Versions that were perhaps retained for a time.
+    retained: BTreeSet<VersionId>,
     /// True if lifecycle rules remove versions that are not current.
     expires: bool,
 }
@@ -209,7 +213,12 @@ impl Told {
             }
         }
         markers.retain(|id| *id != VersionId::Null && !claimed.contains(id));
+        let retained = history.iter().filter_map(|event| match event.call {
+            Call::Retain(id, _) => Some(id),
+            _ => None,
+        });
         Told {
+            retained: retained.collect(),
             ids,
             markers,
             expires,
@@ -255,7 +264,9 @@ impl Told {
             }
             (Call::Delete, None) => return self.after_lost_deletion(state),
             (Call::DeleteVersion(id), reply) => match (state.find(id), reply) {
-                (Some(version), Some(Reply::Refused)) => same(version.held),
+                (Some(version), Some(Reply::Refused)) => {
+                    same(version.held || self.retained.contains(&id))
+                }
                 (None, Some(Reply::Refused)) => None,
                 (Some(version), _) => (!version.held).then(|| state.without(id)),
                 (None, _) => same(true),
@@ -268,7 +279,11 @@ impl Told {
                     .find(|v| v.id == id && v.stored.is_some());
                 version.map(|version| version.held = on).map(|()| next)
             }
-            (Call::Hold(id, _), _) => match state.find(id) {
+            (Call::Retain(..), Some(Reply::Refused)) => same(true),
+            (Call::Retain(id, _), Some(Reply::Done) | None) => {
+                same(state.find(id).is_some_and(|v| v.stored.is_some()))
+            }
+            (Call::Hold(id, _) | Call::Retain(id, _), _) => match state.find(id) {
                 Some(version) if version.stored.is_some() => self.expired(state, id),
                 _ => same(true),
             },
