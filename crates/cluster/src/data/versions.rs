@@ -16,14 +16,14 @@ use super::rows::{start, unexpected};
 use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::node::clock::TOLERANCE_MS;
-use crate::node::replica::versions::kept_row;
 use crate::node::wire::About;
 use crate::register::coordinator::Repeat;
 use crate::register::versions::{self, Promises, VersionReport};
-use crate::register::{self, Operation, Outcome, Request, Rules, Version};
+use crate::register::{self, Operation, Outcome, Rules};
 
 mod open;
 mod promised;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -201,59 +201,6 @@ impl Data {
             }
         }
         Err(Error::Unavailable("a version cannot be settled now".into()))
-    }
-
-    /// Makes the state of a version final: it lives or is dead, as the newest report says.
-    async fn settle_version(
-        self: &Arc<Data>,
-        row: &RowKey,
-        report: VersionReport,
-    ) -> Result<(), Error> {
-        let name = report.name;
-        self.hand_round(row, &report).await?;
-        let decide = |seen: &VersionSeen<'_>| match seen.named {
-            Some(value) => VersionDecision::Change::<()>(value.metadata.clone()),
-            None => VersionDecision::Kill,
-        };
-        let how = WriteOptions::durable(Durability::Fsync);
-        match self
-            .decide_once(row, (name, Asked::default()), &how, &decide)
-            .await?
-        {
-            Attempt::Done(_) | Attempt::Again | Attempt::Ask(_) => Ok(()),
-        }
-    }
-
-    /// Brings a living version to the replicas that lack it, as a copy.
-    async fn hand_round(
-        self: &Arc<Data>,
-        row: &RowKey,
-        report: &VersionReport,
-    ) -> Result<(), Error> {
-        let (Some(value), Some(prefix)) = (&report.value, (self.replica.hooks().kept_prefix)(row))
-        else {
-            return Ok(());
-        };
-        let kept = kept_row(&prefix, row, report.name);
-        let value = versions::as_kept(value.clone(), report.stamp);
-        let group = self.group(row.partition)?;
-        let copies = group.quorums.all().iter().map(|index| {
-            let write = Request::Write {
-                version: Version {
-                    stamp: report.stamp,
-                    write: report.write,
-                    value: Some(value.clone()),
-                },
-                guarded: false,
-            };
-            self.ask_about(&group, index, &kept, write)
-        });
-        for copied in futures_util::future::join_all(copies).await {
-            if let Err(error) = copied {
-                tracing::debug!(%error, "a version cannot be copied to a replica now");
-            }
-        }
-        Ok(())
     }
 
     /// Decides about one version of an object, in two rounds.

@@ -135,7 +135,7 @@ pub enum Answer<V> {
         name: VersionName,
     },
     /// A row must point to the write, and this replica lacks that row. Nothing was changed. The
-    /// replica's node then learns from a quorum what the row is, and answers anew.
+    /// replica's node then learns from a quorum what the row is, and answers again.
     LacksPointing,
     /// The replica holds a version that does not permit the operation. Nothing was changed.
     Held,

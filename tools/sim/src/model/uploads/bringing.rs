@@ -87,7 +87,7 @@ impl Uploads {
                     }
                     return;
                 }
-                // The replica gives up: whoever sent the packet sends it again.
+                // The replica gives up: the sender sends the packet again.
                 _ => return bringing.stop(),
             }
         }

@@ -89,3 +89,27 @@ fn gone(world: &World, key: &'static str, id: VersionId, began: u64) {
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_is_gone_long_before_its_time_is_noticed() {
+        let mut retained = Retained::default();
+        let until_ms = 100_000;
+        let retention = Retention {
+            acknowledged_ms: 1_000,
+            until_ms,
+        };
+        retained.note("v", VersionId::Null, retention);
+        let gone = |began, now| retained.lasting("v", VersionId::Null, began, now);
+        assert_eq!(gone(1_001, until_ms - SLACK_MS - 1), Some(until_ms));
+        assert_eq!(gone(1_001, until_ms - SLACK_MS), None, "clocks differ");
+        assert_eq!(gone(1_000, 2_000), None, "the deletion may have come first");
+        assert_eq!(
+            retained.lasting("old/w", VersionId::Null, 2_000, 3_000),
+            None
+        );
+    }
+}

@@ -54,7 +54,7 @@ async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
 }
 
 /// A replica missed the pointing row. It could get that row later, live and without an intent, and promise
-/// another operation to end it, too. So it does not accept the write that ends the row, whoever brings it.
+/// another operation to end it, too. So it does not accept the write that ends the row, from anyone.
 #[tokio::test]
 async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_ends_it() {
     let (node, _engine) = alone(ASIDE).await;

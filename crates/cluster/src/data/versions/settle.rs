@@ -1,0 +1,70 @@
+//! Making the state of a version final.
+
+use std::sync::Arc;
+
+use archipel_storage::RowKey;
+use archipel_storage::engine::Durability;
+
+use super::promised::Asked;
+use super::{Attempt, VersionDecision, VersionSeen};
+use crate::data::Data;
+use crate::data::options::WriteOptions;
+use crate::error::Error;
+use crate::node::replica::versions::kept_row;
+use crate::register::versions::{self, VersionReport};
+use crate::register::{Request, Version};
+
+impl Data {
+    /// Makes the state of a version final: it lives or is dead, as the newest report says.
+    pub(super) async fn settle_version(
+        self: &Arc<Data>,
+        row: &RowKey,
+        report: VersionReport,
+    ) -> Result<(), Error> {
+        let name = report.name;
+        self.hand_round(row, &report).await?;
+        let decide = |seen: &VersionSeen<'_>| match seen.named {
+            Some(value) => VersionDecision::Change::<()>(value.metadata.clone()),
+            None => VersionDecision::Kill,
+        };
+        let how = WriteOptions::durable(Durability::Fsync);
+        match self
+            .decide_once(row, (name, Asked::default()), &how, &decide)
+            .await?
+        {
+            Attempt::Done(_) | Attempt::Again | Attempt::Ask(_) => Ok(()),
+        }
+    }
+
+    /// Brings a living version to the replicas that lack it, as a copy.
+    pub(super) async fn hand_round(
+        self: &Arc<Data>,
+        row: &RowKey,
+        report: &VersionReport,
+    ) -> Result<(), Error> {
+        let (Some(value), Some(prefix)) = (&report.value, (self.replica.hooks().kept_prefix)(row))
+        else {
+            return Ok(());
+        };
+        let kept = kept_row(&prefix, row, report.name);
+        let value = versions::as_kept(value.clone(), report.stamp);
+        let group = self.group(row.partition)?;
+        let copies = group.quorums.all().iter().map(|index| {
+            let write = Request::Write {
+                version: Version {
+                    stamp: report.stamp,
+                    write: report.write,
+                    value: Some(value.clone()),
+                },
+                guarded: false,
+            };
+            self.ask_about(&group, index, &kept, write)
+        });
+        for copied in futures_util::future::join_all(copies).await {
+            if let Err(error) = copied {
+                tracing::debug!(%error, "a version cannot be copied to a replica now");
+            }
+        }
+        Ok(())
+    }
+}
