@@ -114,7 +114,7 @@ def spare_buckets(s3):
 
 @pytest.fixture
 def make_bucket(s3, spare_buckets):
-    """Makes buckets, or takes empty ones; when the test is over they are emptied, or removed if they have a special name."""
+    """Makes buckets, or takes empty ones; when the test is over they are emptied, or removed if they have a special name or versions."""
     made, plain = [], set()
 
     def make(prefix: str | None = None) -> str:
@@ -132,7 +132,8 @@ def make_bucket(s3, spare_buckets):
     for name in made:
         with contextlib.suppress(s3.exceptions.NoSuchBucket):
             empty(s3, name)
-            if name in plain:
+            # Versioning is never off again.
+            if name in plain and not s3.get_bucket_versioning(Bucket=name).get("Status"):
                 spare_buckets.append(name)
             else:
                 s3.delete_bucket(Bucket=name)

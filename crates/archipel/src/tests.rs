@@ -171,7 +171,19 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
     settings.disks = vec![first, disk(folder, "second")];
     let settings = Arc::new(settings);
     let identity = Identity::load(folder).unwrap();
-    let storage = storage::open(settings.clone(), &identity).await.unwrap();
+    // Tasks of a model that was open before may hold the disks for a moment longer.
+    let opened = async {
+        loop {
+            match storage::open(settings.clone(), &identity).await {
+                Err(error) if error.contains("in use") => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                opened => return opened.unwrap(),
+            }
+        }
+    };
+    let storage = tokio::time::timeout(Duration::from_secs(60), opened);
+    let storage = storage.await.expect("the disks are free");
     let model = node::open_model(
         &settings,
         &storage.store,

@@ -80,15 +80,15 @@ impl Replica {
         self.around.hooks
     }
 
-    /// Returns the row that points to the write of a version: the one that its value names, or the
-    /// one that its own coordinator named.
+    /// Returns the row that must be here before a version is accepted: the one that points to its write.
+    /// `own` is the row that the version's own coordinator named.
     pub fn pointing_of(
         &self,
         key: &RowKey,
         version: &Version<Value>,
         own: Option<(RowKey, Intent)>,
     ) -> Option<RowKey> {
-        pointing::of(key, version, own, self.around.hooks).map(|(row, _)| row)
+        pointing::needed(key, version, own, self.around.hooks)
     }
 
     /// Returns the tombstone statistics.

@@ -47,12 +47,16 @@ impl Replica {
             let (version, is_over) = (offer.version.clone(), offer.is_over);
             let (new, applied) = offer.spread(&bounds, &cell, &mut recent);
             if let Some(new) = new {
-                let pointing = pointing::of(&key, &version, None, around.hooks);
-                let stamp = version.stamp;
-                let mark = pointing::mark(txn, stamp, pointing, is_over, &bounds, around.hooks)?;
-                let mark = match mark {
-                    Ok(mark) => mark,
-                    Err(Answer::LacksPointing) => return Ok(Applied::LacksPointing),
+                let known = (is_over, &bounds);
+                let marks = pointing::marks(txn, &key, &version, None, known, around.hooks)?;
+                let marks = match marks {
+                    Ok(marks) => marks,
+                    Err(Answer::LacksPointing) => {
+                        // It comes again once that row is here.
+                        recent.undo(version.stamp, version.write);
+                        memory.lock().put(key, recent);
+                        return Ok(Applied::LacksPointing);
+                    }
                     // A row that must point to it cannot do so under this stamp. It is not
                     // remembered as accepted either: what is known of the row is what it says.
                     Err(_) => return Ok(Applied::Promised),
@@ -61,7 +65,7 @@ impl Replica {
                 if put_cell(txn, &key, &cell, new, Some(version), &around)?.is_err() {
                     return Ok(Applied::Promised);
                 }
-                pointing::store(txn, mark, &around)?;
+                pointing::store(txn, marks, &around)?;
             }
             memory.lock().put(key, recent);
             Ok(applied)

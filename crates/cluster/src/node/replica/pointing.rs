@@ -18,10 +18,10 @@ pub(super) struct Beside {
     new: Cell<Value>,
 }
 
-/// The change of the pointing row, or the answer that refuses the change of the deciding row.
-pub(super) type Verdict = Result<Option<Beside>, Answer<Value>>;
+/// The changes of pointing rows, or the answer that refuses the change of the deciding row.
+pub(super) type Verdict = Result<Vec<Beside>, Answer<Value>>;
 
-/// Returns what a request changes in the pointing row.
+/// Returns what a request changes in pointing rows.
 pub(super) fn beside(
     txn: &RowTxn<'_>,
     call: &RowCall,
@@ -41,7 +41,7 @@ pub(super) fn beside(
             let (rules, state) = (Rules::CORRECT, state(&old, hooks));
             if !call.announces() {
                 let promise = intent::promise(rules, &old, state, *ballot);
-                return Ok(promise.map(|new| Some(Beside { key, old, new })));
+                return Ok(promise.map(|new| vec![Beside { key, old, new }]));
             }
             let intent = Intent {
                 name: Some(*ballot),
@@ -49,60 +49,73 @@ pub(super) fn beside(
             };
             Ok(
                 match intent::announce(rules, &old, state, *ballot, intent.write) {
-                    Ok(true) => Ok(Some(marked(key, old, *ballot, intent, hooks)?)),
-                    Ok(false) => Ok(None),
+                    Ok(true) => Ok(vec![marked(key, old, *ballot, intent, hooks)?]),
+                    Ok(false) => Ok(Vec::new()),
                     Err(refusal) => Err(refusal),
                 },
             )
         }
         (Request::Write { version, .. }, own) => {
-            let pointing = of(&call.row_key(), version, own, hooks);
-            mark(txn, version.stamp, pointing, call.is_over, bounds, hooks)
+            let known = (call.is_over, bounds);
+            marks(txn, &call.row_key(), version, own, known, hooks)
         }
-        _ => Ok(Ok(None)),
+        _ => Ok(Ok(Vec::new())),
     }
 }
 
-/// Returns the row that points to the write of a version, and the write: the row that the value names,
-/// or the one that the version's own coordinator named.
-///
-/// The value of a later write may name the row of an earlier one: a completed upload, in an object that
-/// got new tags. The later write was decided on the earlier one, so a quorum has marked that row.
-pub(crate) fn of(
+/// Returns the rows that point to the write of a version, each with the write: the row that the value names,
+/// and the one that the version's own coordinator named.
+fn of(
     key: &RowKey,
     version: &Version<Value>,
     own: Option<(RowKey, Intent)>,
     hooks: Hooks,
-) -> Option<(RowKey, Intent)> {
+) -> impl Iterator<Item = (RowKey, Intent)> {
     let value = version.value.as_ref();
     let named = value.and_then(|value| (hooks.points)(key, value));
-    let is_of_version = |(_, intent): &(RowKey, Intent)| intent.write == version.write;
     // The operation also writes versions of others again.
-    named.filter(is_of_version).or(own.filter(is_of_version))
+    let own = own.filter(|(_, intent)| intent.write == version.write);
+    let own = own.filter(|(row, _)| named.as_ref().is_none_or(|(key, _)| key != row));
+    named.into_iter().chain(own)
 }
 
-/// Returns the mark that belongs to the acceptance of a version under `stamp`. `is_over` is true if a
-/// quorum has told that the pointing row is over.
-pub(super) fn mark(
+/// Returns the row that a replica must have to accept a version: the one that points to the version's own
+/// write.
+///
+/// The value of a later write may name the row of an earlier one: a completed upload, in an object that
+/// got new tags. That row may be gone for long.
+pub(super) fn needed(
+    key: &RowKey,
+    version: &Version<Value>,
+    own: Option<(RowKey, Intent)>,
+    hooks: Hooks,
+) -> Option<RowKey> {
+    let mut all = of(key, version, own, hooks);
+    all.find_map(|(row, intent)| (intent.write == version.write).then_some(row))
+}
+
+/// Returns the marks that belong to the acceptance of a version. `is_over` is true if a quorum has told
+/// that the row which points to its write is over.
+pub(super) fn marks(
     txn: &RowTxn<'_>,
-    stamp: Stamp,
-    pointing: Option<(RowKey, Intent)>,
-    is_over: bool,
-    bounds: &Bounds,
+    key: &RowKey,
+    version: &Version<Value>,
+    own: Option<(RowKey, Intent)>,
+    (is_over, bounds): (bool, &Bounds),
     hooks: Hooks,
 ) -> Result<Verdict, storage::Error> {
-    let Some((key, intent)) = pointing else {
-        return Ok(Ok(None));
-    };
-    let old = pointing_row(txn, &key, bounds)?;
-    let (state, write) = (state(&old, hooks), (stamp, intent.write));
-    Ok(
-        match intent::mark(Rules::CORRECT, &old, state, write, is_over) {
-            Marking::Stay => Ok(None),
-            Marking::Refuse(refusal) => Err(refusal),
-            Marking::Mark => Ok(Some(marked(key, old, stamp, intent, hooks)?)),
-        },
-    )
+    let mut marks = Vec::new();
+    for (key, intent) in of(key, version, own, hooks) {
+        let old = pointing_row(txn, &key, bounds)?;
+        let (state, write) = (state(&old, hooks), (version.stamp, intent.write));
+        let may_lack = is_over || intent.write != version.write;
+        match intent::mark(Rules::CORRECT, &old, state, write, may_lack) {
+            Marking::Stay => {}
+            Marking::Refuse(refusal) => return Ok(Err(refusal)),
+            Marking::Mark => marks.push(marked(key, old, version.stamp, intent, hooks)?),
+        }
+    }
+    Ok(Ok(marks))
 }
 
 /// Returns the change that gives a pointing row an intent.
@@ -125,16 +138,16 @@ fn marked(
     Ok(Beside { key, old, new })
 }
 
-/// Stores the change of a pointing row.
+/// Stores changes of pointing rows.
 pub(super) fn store(
     txn: &mut RowTxn<'_>,
-    change: Option<Beside>,
+    changes: Vec<Beside>,
     around: &Around,
 ) -> Result<(), storage::Error> {
-    match change {
-        Some(Beside { key, old, new }) => store_cell(txn, &key, &old, new, around),
-        None => Ok(()),
+    for Beside { key, old, new } in changes {
+        store_cell(txn, &key, &old, new, around)?;
     }
+    Ok(())
 }
 
 fn pointing_row(

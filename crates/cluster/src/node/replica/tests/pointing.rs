@@ -106,6 +106,31 @@ async fn a_value_is_accepted_once_the_pointing_row_is_known_to_be_over() {
     assert_eq!(node.read(&key("aside")).await.unwrap(), None);
 }
 
+/// A deletion of the current version may make a null version current that a minority holds, of a completion
+/// without an answer. It has another id than the completion, and yet the upload is over.
+#[tokio::test]
+async fn a_later_write_marks_a_live_row_that_its_value_names() {
+    let (node, _engine) = alone(ASIDE).await;
+    node.write(
+        &key("aside"),
+        Some(text(b"live")),
+        WriteOptions::durable(Durability::Fsync),
+    )
+    .await
+    .unwrap();
+    let promoted = Request::Write {
+        version: Version {
+            stamp: node.next_stamp(Stamp::ZERO),
+            write: Id([8; 16]),
+            value: Some(text(b"names")),
+        },
+        guarded: false,
+    };
+    let answer = node.replica.answer(call(&node, "deciding", promoted)).await;
+    assert_eq!(answer.unwrap(), Answer::Accepted);
+    assert_eq!(aside(&node).await, Some(INTENT));
+}
+
 /// An abort writes the object as it is. An earlier upload may have become that object, and its row may be
 /// gone for long.
 #[tokio::test]
