@@ -132,7 +132,7 @@ def make_bucket(s3, spare_buckets):
     for name in made:
         with contextlib.suppress(s3.exceptions.NoSuchBucket):
             empty(s3, name)
-            # Versioning is never off again.
+            # Versioning can be suspended, but not turned off.
             if name in plain and not s3.get_bucket_versioning(Bucket=name).get("Status"):
                 spare_buckets.append(name)
             else:

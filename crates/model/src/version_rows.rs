@@ -126,7 +126,9 @@ pub async fn decide_version<E: Send>(
             is_alone: true,
         };
         match decide(&seen) {
-            VersionDecision::Abort(error) => Decision::Abort(error),
+            VersionDecision::Abort(error) | VersionDecision::Absent(error) => {
+                Decision::Abort(error)
+            }
             VersionDecision::Kill => Decision::Write(None),
             VersionDecision::Change(metadata) => {
                 let changed = current.map(|value| Value {

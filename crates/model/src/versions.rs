@@ -190,7 +190,7 @@ impl Model {
                 return VersionDecision::Abort(Some(error));
             }
             let Some(head) = head else {
-                return VersionDecision::Abort(None);
+                return VersionDecision::Absent(None);
             };
             was_marker.store(head.is_marker, std::sync::atomic::Ordering::Relaxed);
             match head.lock.protects(self.now_ms(), bypass) {

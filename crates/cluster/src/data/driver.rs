@@ -177,7 +177,7 @@ impl Run<'_> {
     /// Returns true if this node's stamps [went back](archipel_base::stamp::StampClock::step_back) since the
     /// operation began, so that its next ones might be below its earlier ones.
     fn has_gone_back(&mut self, operation: &Operation<Value>) -> bool {
-        let writer = self.inner.writer();
+        let writer = self.inner.options.stamps.writer();
         if operation.is_reading() {
             self.writer = writer;
         }

@@ -90,13 +90,14 @@ impl Data {
     ) -> Result<Applied, storage::Error> {
         let apply = |offer| self.replica.apply(address, key.clone(), offer);
         let applied = apply(offer.clone()).await?;
-        match self.replica.pointing_of(key, &offer.version, None) {
-            Some(pointing) if applied == Applied::LacksPointing => {
-                let is_over = self.bring_pointing(address, &pointing, true).await?;
-                apply(Offer { is_over, ..offer }).await
-            }
-            _ => Ok(applied),
+        if applied != Applied::LacksPointing {
+            return Ok(applied);
         }
+        let Some(pointing) = self.replica.pointing_of(key, &offer.version, None) else {
+            return Ok(applied);
+        };
+        let is_over = self.bring_pointing(address, &pointing, true).await?;
+        apply(Offer { is_over, ..offer }).await
     }
 
     /// Applies a version that a read returned, with the blocks that it refers to.

@@ -74,17 +74,12 @@ impl Data {
         mut call: RowCall,
     ) -> Result<Answer<Value>, storage::Error> {
         let answer = self.answer_whole(call.clone()).await?;
-        let Request::Write { version, .. } = &call.request else {
+        let (Answer::LacksPointing, Request::Write { version, .. }) = (&answer, &call.request)
+        else {
             return Ok(answer);
         };
-        let pointing = match answer {
-            Answer::LacksPointing => {
-                let (key, own) = (call.row_key(), call.pointing());
-                self.replica.pointing_of(&key, version, own)
-            }
-            _ => None,
-        };
-        let Some(pointing) = pointing else {
+        let (key, own) = (call.row_key(), call.pointing());
+        let Some(pointing) = self.replica.pointing_of(&key, version, own) else {
             return Ok(answer);
         };
         let brought = self.bring_pointing(call.address, &pointing, call.background);

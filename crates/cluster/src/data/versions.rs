@@ -51,6 +51,8 @@ pub struct VersionSeen<'a> {
 pub enum VersionDecision<E> {
     /// Leave it as it is, for this reason.
     Abort(E),
+    /// There is none, for this reason. Make sure that none of that name appears later.
+    Absent(E),
     /// Delete it for good. If it is the current version, the newest other one becomes current.
     Kill,
     /// Give it this metadata.
@@ -282,6 +284,8 @@ impl Data {
         let (mut aborted, mut ask, mut repeats) = (None, None, false);
         let mut lacking: Option<VersionReport> = None;
         let mut adapter = |promises: &Promises<'_>| {
+            // The last decision counts.
+            (aborted, ask) = (None, None);
             let named = promises.state_of(name);
             let current = promises.current.value.as_ref();
             let current = current.filter(|value| value.kind() != VersionKind::Void);
@@ -294,13 +298,23 @@ impl Data {
             };
             let dead = || versions::kill(Rules::CORRECT, promises, name);
             let decision = decide(&seen);
-            let is_refused = matches!(decision, VersionDecision::Abort(_));
+            let is_refused = matches!(
+                decision,
+                VersionDecision::Abort(_) | VersionDecision::Absent(_)
+            );
             refused.store(is_refused, Ordering::Relaxed);
             let value = match decision {
                 VersionDecision::Abort(error) => {
                     aborted = Some(error);
-                    // That there is no such version is final before it is answered.
-                    named.is_none().then(dead).flatten()
+                    // A death that a replica tells is final before it is answered. Other refusals
+                    // write nothing.
+                    let is_told_dead = named.is_none() && promises.know(name);
+                    is_told_dead.then(dead).flatten()
+                }
+                VersionDecision::Absent(error) => {
+                    repeats = true;
+                    aborted = Some(error);
+                    dead()
                 }
                 VersionDecision::Kill => {
                     repeats = true;

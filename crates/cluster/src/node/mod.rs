@@ -319,24 +319,27 @@ impl Node {
     /// of a wrong clock, cannot keep this node from writing. Nor can its own clock, once that is right
     /// again: the node then issues stamps as another writer.
     pub(crate) fn next_stamp(&self, seen: Stamp) -> Stamp {
-        let (wall, stamps) = (&*self.options.wall, &self.options.stamps);
-        self.writer();
-        if seen.millis() <= wall.now_millis().saturating_add(AHEAD_MILLIS) {
-            stamps.observe(seen);
+        if seen.millis() <= self.step_back() {
+            self.options.stamps.observe(seen);
         }
-        stamps.next(wall)
+        self.options.stamps.next(&*self.options.wall)
     }
 
     /// Returns the writer of this node's next stamps.
     pub(crate) fn writer(&self) -> Writer {
-        let stamps = &self.options.stamps;
+        self.step_back();
+        self.options.stamps.writer()
+    }
+
+    /// Lets the stamps go back to the time if they are too far ahead. Returns the latest time of
+    /// stamps that replicas accept.
+    fn step_back(&self) -> u64 {
         let latest = self.now_ms().saturating_add(AHEAD_MILLIS);
+        let stamps = &self.options.stamps;
         if stamps.step_back(latest, &*self.options.random) {
-            tracing::warn!(
-                "this node's clock was far ahead and is right again; writes in progress may fail"
-            );
+            tracing::warn!("this node's clock was far ahead; writes in progress may fail");
         }
-        stamps.writer()
+        latest
     }
 
     /// Waits until this node knows the time, so that it may issue stamps.

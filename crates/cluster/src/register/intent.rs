@@ -119,18 +119,18 @@ pub enum Marking<V> {
     Refuse(Answer<V>),
 }
 
-/// Says what happens to a pointing row if `write` is accepted under `stamp`. `is_over` is true if a
-/// quorum has told this replica that the row is over.
+/// Says what happens to a pointing row if `write` is accepted under `stamp`. `may_lack` is true if the
+/// replica may lack the row: a quorum has told that it is over, or a later write names this one.
 pub fn mark<V>(
     rules: Rules,
     row: &Cell<V>,
     state: Pointing,
     (stamp, write): (Stamp, Id),
-    is_over: bool,
+    may_lack: bool,
 ) -> Marking<V> {
     match state {
         Pointing::Over => Marking::Stay,
-        Pointing::Absent if is_over || rules.breaks(Mutant::MarkAbsent) => Marking::Stay,
+        Pointing::Absent if may_lack || rules.breaks(Mutant::MarkAbsent) => Marking::Stay,
         Pointing::Absent => Marking::Refuse(Answer::LacksPointing),
         Pointing::To(id) if id == write && row.stamp >= stamp => Marking::Stay,
         _ if stamp <= row.stamp || stamp < row.promised => Marking::Refuse(stale(row)),

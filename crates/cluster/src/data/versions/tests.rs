@@ -1,4 +1,4 @@
-//! Decisions about versions behind many dead ones.
+//! Decisions about versions that are behind many dead ones, or unknown.
 
 use std::time::Duration;
 
@@ -68,4 +68,24 @@ async fn the_version_before_very_many_dead_ones_becomes_current() {
         kill(node, names[left]).await;
     }
     assert_eq!(current().await, None);
+}
+
+/// A replica may hold a version that no other one knows. So its deletion writes something, and a refused
+/// change of it does not.
+#[tokio::test(start_paused = true)]
+async fn a_refused_change_of_an_unknown_version_writes_nothing_and_its_deletion_does() {
+    let latency = Duration::from_millis(1);
+    let world = World::new(3, 3, latency, 1, VERSIONED).await.unwrap();
+    let node = &world.nodes[0];
+    let name = Some(node.next_stamp(Stamp::ZERO));
+    let how = || WriteOptions::durable(Durability::Fsync);
+    let refuse = |_: &VersionSeen<'_>| VersionDecision::Abort("no such version");
+    let refused = node.decide_version(&object(), name, how(), refuse).await;
+    assert_eq!(refused.unwrap(), Err("no such version"));
+    assert_eq!(node.read(&object()).await.unwrap(), None);
+    let absent = |_: &VersionSeen<'_>| VersionDecision::Absent("no such version");
+    let absent = node.decide_version(&object(), name, how(), absent).await;
+    assert_eq!(absent.unwrap(), Err("no such version"));
+    let written = node.read(&object()).await.unwrap();
+    assert_eq!(written.map(|value| value.kind()), Some(VersionKind::Void));
 }

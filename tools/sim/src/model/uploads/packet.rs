@@ -20,7 +20,7 @@ pub enum Asker {
 pub enum Packet {
     /// A request of a coordinator to a replica.
     Ask {
-        /// Who asks.
+        /// The coordinator that asks.
         by: Asker,
         /// The number of its operation.
         operation: u32,
@@ -39,7 +39,7 @@ pub enum Packet {
     },
     /// A replica's answer.
     Answer {
-        /// Who asked.
+        /// The coordinator that asked.
         to: Asker,
         /// The number of its operation.
         operation: u32,

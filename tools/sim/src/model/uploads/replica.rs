@@ -24,12 +24,15 @@ fn pointing(row: &Cell<Value>) -> Pointing {
     }
 }
 
-/// Returns the intent of a version's write: the one that its value names, or the one that its own
-/// coordinator named.
-fn intent_of(version: &Version<Value>, own: Option<Intent>) -> Option<Intent> {
+/// Returns the intent that comes with a version: the one that its value names, or the one that its own
+/// coordinator named. Then true if the replica may lack the upload, because the intent is of an earlier
+/// write.
+fn intent_of(version: &Version<Value>, own: Option<Intent>) -> Option<(Intent, bool)> {
     let named = version.value.and_then(|value| value.intent);
-    let mut intents = named.into_iter().chain(own);
-    intents.find(|intent| intent.write == version.write)
+    // The operation also writes versions of others again.
+    let own = own.filter(|own| own.write == version.write);
+    let intent = named.or(own)?;
+    Some((intent, intent.write != version.write))
 }
 
 fn marked(row: &Cell<Value>, intent: Intent, stamp: Stamp) -> Cell<Value> {
@@ -75,9 +78,9 @@ impl Uploads {
                 }
             }
             Request::Write { version, .. } if row == Row::Object => {
-                let mark = |intent: Intent| {
-                    let write = (version.stamp, intent.write);
-                    let marking = intent::mark(self.rules, &upload, state, write, is_over);
+                let mark = |(intent, is_earlier): (Intent, bool)| {
+                    let (write, may_lack) = ((version.stamp, intent.write), is_over || is_earlier);
+                    let marking = intent::mark(self.rules, &upload, state, write, may_lack);
                     (intent, marking)
                 };
                 match intent_of(version, own).map(mark) {
@@ -156,13 +159,13 @@ impl Uploads {
         let Some(taken) = taken else {
             return false;
         };
-        if let Some(intent) = named
+        if let Some((intent, is_earlier)) = named
             && row == Row::Object
             && !self.rules.breaks(Mutant::SpreadUnmarked)
         {
             let upload = replica::above_floor(&node.cells[Row::Upload as usize], &bounds);
-            let write = (stamp, intent.write);
-            match intent::mark(self.rules, &upload, pointing(&upload), write, is_over) {
+            let (write, may_lack) = ((stamp, intent.write), is_over || is_earlier);
+            match intent::mark(self.rules, &upload, pointing(&upload), write, may_lack) {
                 Marking::Stay => {}
                 Marking::Refuse::<Value>(refusal) => return refusal == Answer::LacksPointing,
                 Marking::Mark if self.rules.breaks(Mutant::MarkApart) => {

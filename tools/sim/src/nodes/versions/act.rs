@@ -122,10 +122,8 @@ async fn change_settings(world: &World, kind: Kind, machine: usize, rng: &mut Rn
 
 /// Calls a machine, and notes what happens. Returns true if there was an answer.
 pub(super) async fn operate(world: &World, machine: usize, of: Of, call: Call) -> bool {
-    let (index, began) = (
-        world.record().versions.begin(of, call),
-        retained::right_millis(world),
-    );
+    let began = retained::right_millis(world);
+    let index = world.record().versions.begin(of, call);
     world.note(format!("versions → {machine}: {of:?} {call:?} #{index}"));
     let called = world.machines[machine].call(PATIENCE, |model| async move {
         match of {
@@ -233,14 +231,7 @@ async fn perform(
             Err(Error::Held) => Ok(Reply::Refused),
             Err(error) => Err(error.into()),
         },
-        Call::Hold(id, on) => match model
-            .change_lock(bucket, key, Some(id), LockChange::LegalHold(on))
-            .await
-        {
-            Ok(_) => Ok(Reply::Done),
-            Err(Error::NoSuchVersion | Error::NoSuchKey | Error::IsMarker(_)) => Ok(Reply::Absent),
-            Err(error) => Err(error.into()),
-        },
+        Call::Hold(id, on) => lock(model, bucket, (key, id), LockChange::LegalHold(on)).await,
         Call::Retain(id, until_ms) => {
             let retention = Some(Retention {
                 mode: RetentionMode::Compliance,
@@ -250,13 +241,9 @@ async fn perform(
                 retention,
                 bypass: false,
             };
-            match model.change_lock(bucket, key, Some(id), change).await {
-                Ok(_) => Ok(Reply::Done),
-                Err(Error::Held) => Ok(Reply::Refused),
-                Err(Error::NoSuchVersion | Error::NoSuchKey | Error::IsMarker(_)) => {
-                    Ok(Reply::Absent)
-                }
-                Err(error) => Err(error.into()),
+            match lock(model, bucket, (key, id), change).await {
+                Err(Fault::Error(Error::Held)) => Ok(Reply::Refused),
+                reply => reply,
             }
         }
         Call::Get => match model.open_object(bucket, key).await {
@@ -286,6 +273,20 @@ async fn perform(
     }
 }
 
+/// Changes the hold or the retention of a version.
+async fn lock(
+    model: &Model,
+    bucket: &Bucket,
+    (key, id): (&str, VersionId),
+    change: LockChange,
+) -> Result<Reply, Fault> {
+    match model.change_lock(bucket, key, Some(id), change).await {
+        Ok(_) => Ok(Reply::Done),
+        Err(Error::NoSuchVersion | Error::NoSuchKey | Error::IsMarker(_)) => Ok(Reply::Absent),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn is_held(head: &ObjectHead) -> bool {
     head.lock.legal_hold == Some(true)
 }
@@ -312,10 +313,8 @@ fn condition(
 
 /// Lists the versions of a key. Returns them, if there was an answer.
 pub(super) async fn list(world: &World, machine: usize, key: &'static str) -> Option<Vec<Shown>> {
-    let (from, began) = (
-        world.record().versions.next(),
-        retained::right_millis(world),
-    );
+    let began = retained::right_millis(world);
+    let from = world.record().versions.next();
     let query = VersionQuery {
         prefix: key.into(),
         limit: 1000,

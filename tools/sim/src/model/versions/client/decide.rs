@@ -82,7 +82,11 @@ impl Doing {
                 let metadata = Bytes::copy_from_slice(&number.to_be_bytes());
                 match versions::change(promises, name, |_| metadata) {
                     Some(value) => (Some(Some(value)), Reply::Done(None)),
-                    None => (versions::kill(rules, promises, name), Reply::Gone),
+                    None => {
+                        let is_told_dead = promises.know(name);
+                        let dead = || versions::kill(rules, promises, name);
+                        (is_told_dead.then(dead).flatten(), Reply::Gone)
+                    }
                 }
             }
             (Step::Settle, Call::Look(name)) => {
