@@ -1,5 +1,7 @@
 //! Wildcards, and policy variables such as `${aws:username}`.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -16,6 +18,17 @@ pub enum Token {
     Any,
 }
 
+impl Token {
+    /// Returns true if the token stands for this one character.
+    fn is(self, letter: Option<char>) -> bool {
+        match self {
+            Token::Char(wanted) => letter == Some(wanted),
+            Token::One => letter.is_some(),
+            Token::Any => false,
+        }
+    }
+}
+
 /// Returns a pattern's tokens: `*` and `?` are wildcards.
 pub fn tokens(text: &str) -> Vec<Token> {
     text.chars().map(wildcard).collect()
@@ -30,37 +43,68 @@ fn wildcard(letter: char) -> Token {
 }
 
 /// Returns true if the pattern matches the whole text.
+///
+/// The time is the length of the text times a 64th of the length of the pattern, whatever they hold: a
+/// policy and a request may be made to cost much.
 pub fn matches(pattern: &[Token], text: &str) -> bool {
-    let mut at = 0;
+    let is_any = |token: &Token| *token == Token::Any;
+    let first = pattern.iter().position(is_any).unwrap_or(pattern.len());
     let mut rest = text.chars();
-    // The last `*`: the place behind it, and the text from which it is tried next.
-    let mut star: Option<(usize, Chars<'_>)> = None;
-    loop {
-        let step = match pattern.get(at) {
-            Some(Token::Any) => {
-                star = Some((at + 1, rest.clone()));
-                true
-            }
-            token => match (token, rest.next()) {
-                (None, None) => return true,
-                (Some(Token::One), Some(_)) => true,
-                (Some(Token::Char(wanted)), Some(found)) => *wanted == found,
-                _ => false,
-            },
-        };
-        if step {
-            at += 1;
-            continue;
-        }
-        let Some((behind, from)) = &mut star else {
-            return false;
-        };
-        // The `*` takes one character more.
-        if from.next().is_none() {
-            return false;
-        }
-        (at, rest) = (*behind, from.clone());
+    let (head, behind) = pattern.split_at(first);
+    if !head.iter().all(|token| token.is(rest.next())) {
+        return false;
     }
+    let Some(last) = behind.iter().rposition(is_any) else {
+        return rest.next().is_none();
+    };
+    let (middle, tail) = behind.split_at(last);
+    let mut tail = tail.iter().skip(1).rev();
+    tail.all(|token| token.is(rest.next_back())) && contains(middle, rest.as_str())
+}
+
+/// Returns true if a pattern between two `*` matches a part of the text.
+///
+/// All places of the pattern that may come next are one set of bits, which each character of the text
+/// moves on. Source: R. Baeza-Yates and G. Gonnet, "A new approach to text searching" (1992).
+fn contains(pattern: &[Token], text: &str) -> bool {
+    let length = pattern.iter().filter(|token| **token != Token::Any).count();
+    if length == 0 {
+        return true;
+    }
+    if text.chars().count() < length {
+        return false;
+    }
+    let words = length / 64 + 1;
+    let set = |bits: &mut [u64], at: usize| bits[at / 64] |= 1 << (at % 64);
+    // The places at which a `*` keeps what was found so far, those of `?`, and those of each character.
+    let (mut stars, mut ones) = (vec![0; words], vec![0; words]);
+    let mut letters: HashMap<char, Vec<u64>> = HashMap::new();
+    set(&mut stars, 0);
+    let mut at = 0;
+    for token in pattern {
+        match token {
+            Token::Any => set(&mut stars, at),
+            Token::One => set(&mut ones, at),
+            Token::Char(letter) => set(letters.entry(*letter).or_insert(vec![0; words]), at),
+        }
+        at += usize::from(*token != Token::Any);
+    }
+    let mut alive = vec![0; words];
+    set(&mut alive, 0);
+    for letter in text.chars() {
+        let fitting = letters.get(&letter);
+        let mut carry = 0;
+        for word in 0..words {
+            let fits = ones[word] | fitting.map_or(0, |bits| bits[word]);
+            let moved = alive[word] & fits;
+            alive[word] = alive[word] & stars[word] | moved << 1 | carry;
+            carry = moved >> 63;
+        }
+        if alive[length / 64] >> (length % 64) & 1 == 1 {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns true if the pattern matches some text that begins with `prefix`.
@@ -155,16 +199,23 @@ impl Template {
         })
     }
 
-    /// Returns the pattern for a request; `None` if a variable has no value there. A variable's
-    /// value is plain text, also if it holds `*`.
-    pub fn resolve(&self, context: &Context) -> Option<std::borrow::Cow<'_, [Token]>> {
+    /// Returns the pattern for a request; `None` if a variable has no value there, or if no text of
+    /// at most `longest` characters matches. A variable's value is plain text, also if it holds `*`.
+    ///
+    /// `longest` bounds the memory: a client chooses the values of some variables.
+    pub fn resolve(&self, context: &Context, longest: usize) -> Option<Cow<'_, [Token]>> {
         if let [Part::Tokens(tokens)] = self.parts.as_slice() {
             return Some(tokens.into());
         }
         let mut all = Vec::new();
+        let mut left = longest;
         for part in &self.parts {
             match part {
-                Part::Tokens(tokens) => all.extend_from_slice(tokens),
+                Part::Tokens(tokens) => {
+                    let fixed = tokens.iter().filter(|token| **token != Token::Any).count();
+                    left = left.checked_sub(fixed)?;
+                    all.extend_from_slice(tokens);
+                }
                 Part::Variable { key, default } => {
                     let text = match (context.get(key), default) {
                         (Some([value]), _) => value,
@@ -172,11 +223,26 @@ impl Template {
                         // A key with several values is no text.
                         _ => return None,
                     };
+                    left = left.checked_sub(text.chars().count())?;
                     all.extend(text.chars().map(Token::Char));
                 }
             }
         }
         Some(all.into())
+    }
+
+    /// Returns the condition keys of the variables, in lower case.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Tokens(_) => None,
+            Part::Variable { key, .. } => Some(key.as_str()),
+        })
+    }
+
+    /// Returns true if the text matches in a request.
+    pub fn matches(&self, context: &Context, text: &str) -> bool {
+        let pattern = self.resolve(context, text.chars().count());
+        pattern.is_some_and(|pattern| matches(&pattern, text))
     }
 
     /// Returns the widest pattern: each variable stands for anything.

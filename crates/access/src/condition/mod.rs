@@ -87,9 +87,9 @@ impl Condition {
         })
     }
 
-    /// The condition key, in lower case.
-    pub fn key(&self) -> &str {
-        &self.key
+    /// Returns the condition key and those of the variables in its values, in lower case.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.key.as_str()).chain(self.values.variables())
     }
 
     /// Returns true if the condition holds for a request.

@@ -65,19 +65,20 @@ impl Values {
     /// Returns true if one of the values matches the value of a request.
     pub fn any_matches(&self, value: &str, context: &Context) -> bool {
         match self {
-            Values::Texts(templates) => templates.iter().any(|template| {
-                let pattern = template.resolve(context);
-                pattern.is_some_and(|pattern| pattern::matches(&pattern, value))
-            }),
+            Values::Texts(templates) => {
+                let mut templates = templates.iter();
+                templates.any(|template| template.matches(context, value))
+            }
             Values::AnyCase(templates) => {
                 let value = value.to_lowercase();
+                let longest = value.chars().count();
                 templates.iter().any(|template| {
-                    let wanted = template.resolve(context).map(|tokens| lower(&tokens));
-                    wanted.is_some_and(|wanted| wanted == value)
+                    let wanted = template.resolve(context, longest);
+                    wanted.is_some_and(|wanted| lower(&wanted) == value)
                 })
             }
             Values::Arns(templates) => templates.iter().any(|template| {
-                let pattern = template.resolve(context);
+                let pattern = template.resolve(context, value.chars().count());
                 pattern.is_some_and(|pattern| arn_matches(&pattern, value))
             }),
             Values::Numbers(relation, wanted) => number(value)
@@ -92,6 +93,17 @@ impl Values {
             }
             Values::Null(_) => false,
         }
+    }
+
+    /// Returns the condition keys of the variables in the values, in lower case.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        let templates = match self {
+            Values::Texts(templates) | Values::AnyCase(templates) | Values::Arns(templates) => {
+                templates.as_slice()
+            }
+            _ => &[],
+        };
+        templates.iter().flat_map(Template::variables)
     }
 
     /// Returns true if `Null` holds for a key that is absent, or not.

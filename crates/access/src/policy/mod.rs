@@ -8,7 +8,7 @@ use crate::action::ActionSet;
 use crate::condition::Condition;
 use crate::context::Context;
 use crate::malformed::Malformed;
-use crate::pattern::{self, Template};
+use crate::pattern::Template;
 use crate::principal::{Principal, Principals};
 
 /// The largest policy, in bytes.
@@ -145,10 +145,11 @@ impl Policy {
         self.public
     }
 
-    /// Returns true if a condition depends on a key that begins so. The key is in lower case.
+    /// Returns true if a statement depends on a condition key that begins so, by a condition or by a
+    /// variable. The key is in lower case.
     pub fn depends_on(&self, key: &str) -> bool {
-        let mut conditions = self.statements.iter().flat_map(|s| &s.conditions);
-        conditions.any(|condition| condition.key().starts_with(key))
+        let mut keys = self.statements.iter().flat_map(Statement::keys);
+        keys.any(|other| other.starts_with(key))
     }
 
     /// Returns the users that the policy names, by name or unique id.
@@ -231,6 +232,14 @@ impl Statement {
         }
     }
 
+    /// Returns the condition keys on which the statement depends, in lower case.
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let (Listed::Is(resources) | Listed::Not(resources)) = &self.resources;
+        let of_resources = resources.iter().flat_map(Template::variables);
+        let of_conditions = self.conditions.iter().flat_map(Condition::keys);
+        of_resources.chain(of_conditions)
+    }
+
     fn matches(&self, asked: &Asked<'_>) -> bool {
         self.actions.has(asked.action)
             && self.applies_to(asked.principal)
@@ -258,8 +267,8 @@ impl Statement {
 
     fn covers(&self, resource: &str, context: &Context) -> bool {
         let any = |templates: &[Template]| {
-            let mut patterns = templates.iter().filter_map(|t| t.resolve(context));
-            patterns.any(|pattern| pattern::matches(&pattern, resource))
+            let mut templates = templates.iter();
+            templates.any(|template| template.matches(context, resource))
         };
         match &self.resources {
             Listed::Is(templates) => any(templates),

@@ -230,6 +230,9 @@ fn patterns_match_whole_texts() {
         ("a**", "a", true),
         ("*", "", true),
         ("a", "A", false),
+        ("*a?c*", "xxabbabc", true),
+        ("*ab*ba*", "aba", false),
+        ("a*b?*", "aab", false),
     ] {
         assert_eq!(
             matches(&tokens(pattern), text),
@@ -248,6 +251,24 @@ fn patterns_match_whole_texts() {
         let found = matches_some_with_prefix(&tokens(pattern), prefix);
         assert_eq!(found, expected, "{pattern}");
     }
+}
+
+#[test]
+fn long_patterns_match_as_short_ones_do() {
+    use crate::pattern::{matches, tokens};
+    // Longer than a word of bits, with a piece that nearly matches everywhere.
+    let piece = format!("{}b?d", "a".repeat(200));
+    let pattern = tokens(&format!("x*{piece}*{piece}*y"));
+    let text = |middle: &str| format!("x{}{middle}y", "a".repeat(300));
+    assert!(matches(
+        &pattern,
+        &text(&format!("bcd{}bcdaa", "a".repeat(200)))
+    ));
+    assert!(!matches(
+        &pattern,
+        &text(&format!("bcd{}bcdaa", "a".repeat(199)))
+    ));
+    assert!(!matches(&pattern, &text("bcd")));
 }
 
 #[test]
