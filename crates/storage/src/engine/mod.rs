@@ -7,7 +7,7 @@
 //! | [`fjall`] | many small durable writes; young |
 //! | [`memory`] | tests and simulation: loses what was not synced, on demand |
 //!
-//! One conformance suite (`tests/engines.rs`) runs on all of them.
+//! One conformance suite (`tests/engines/main.rs`) runs on all of them.
 
 pub mod convert;
 mod failure;
