@@ -1,7 +1,7 @@
 //! Groups.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Group, Reference, check_path};
+use archipel_model::identity::{Attached, Entity, Group, Reference, check_path};
 
 use super::error::IamResult;
 use super::service::Ask;
@@ -42,6 +42,10 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             let path = ask.form.get("NewPath").map(str::to_owned);
             if let Some(path) = &path {
                 check_path(path)?;
+                let group = ask.model.find_entity::<Group>(name).await?;
+                // Policies may know the group by its path.
+                let moved = archipel_access::principal::arn(Group::WHAT, path, &group.name);
+                ask.permit(action, &moved)?;
             }
             let changed = ask.model.change_entity::<Group>(name, move |group| {
                 if let Some(path) = &path {

@@ -1,7 +1,7 @@
 //! Users, and what they do not have here.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Group, NewUser, User, check_path};
+use archipel_model::identity::{Attached, Entity, Group, NewUser, User, check_path};
 
 use super::error::{IamError, IamResult};
 use super::service::Ask;
@@ -23,6 +23,10 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             let path = ask.form.get("NewPath").map(str::to_owned);
             if let Some(path) = &path {
                 check_path(path)?;
+                let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
+                // Policies may know the user by its path.
+                let moved = archipel_access::principal::arn(User::WHAT, path, &user.name);
+                ask.permit(action, &moved)?;
             }
             let changed = ask
                 .model

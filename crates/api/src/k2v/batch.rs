@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{ItemText, json, parse, token, value};
 use super::route::limit;
+use super::service::Permit;
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{Answer, empty};
@@ -142,8 +143,9 @@ fn check_count(what: &str, count: usize, most: usize) -> S3Result<()> {
 }
 
 /// `InsertBatch`.
-pub async fn insert(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
+pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let _place = permit.batch().await;
     let inserts: Vec<InsertText> = parse(&document)?;
     drop(document);
     check_count("items", inserts.len(), MAX_INSERTS)?;
@@ -153,8 +155,9 @@ pub async fn insert(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
 }
 
 /// `ReadBatch`.
-pub async fn read(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
+pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let _place = permit.batch().await;
     let searches: Vec<Search> = parse(&document)?;
     check_count("searches", searches.len(), MAX_SEARCHES)?;
     let (mut singles, mut ranges) = (Vec::new(), Vec::new());
@@ -192,8 +195,9 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
 }
 
 /// `DeleteBatch`.
-pub async fn delete(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
+pub async fn delete(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let _place = permit.batch().await;
     let deletions: Vec<Deletion> = parse(&document)?;
     check_count("searches", deletions.len(), MAX_SEARCHES)?;
     let mut checked = Vec::with_capacity(deletions.len());

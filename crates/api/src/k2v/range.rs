@@ -40,8 +40,8 @@ struct PolledText {
 /// `PollRange`.
 pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let poll: PollText = {
-        let _place = permit.batch().await;
         let document = call.document(MAX_DOCUMENT_BYTES).await?;
+        let _place = permit.batch().await;
         parse(&document)?
     };
     let marker = poll.seen_marker.as_deref().map(token).transpose()?;

@@ -322,18 +322,9 @@ async fn permit_and_answer(
         Operation::InsertItem => Box::pin(items::insert(call, &bucket)),
         Operation::DeleteItem => Box::pin(items::delete(call, &bucket)),
         Operation::ReadIndex => Box::pin(index::read(call, &bucket)),
-        Operation::InsertBatch => {
-            let _place = permit.batch().await;
-            return Box::pin(batch::insert(call, &bucket)).await;
-        }
-        Operation::ReadBatch => {
-            let _place = permit.batch().await;
-            return Box::pin(batch::read(call, &bucket)).await;
-        }
-        Operation::DeleteBatch => {
-            let _place = permit.batch().await;
-            return Box::pin(batch::delete(call, &bucket)).await;
-        }
+        Operation::InsertBatch => Box::pin(batch::insert(call, &bucket, &permit)),
+        Operation::ReadBatch => Box::pin(batch::read(call, &bucket, &permit)),
+        Operation::DeleteBatch => Box::pin(batch::delete(call, &bucket, &permit)),
         Operation::PollRange => Box::pin(range::poll(call, &bucket, &permit)),
     };
     answering.await
@@ -366,7 +357,7 @@ impl Permit<'_> {
         auth::granted(model, &self.caller, &around, action, self.name)
     }
 
-    /// Waits for room for a large request.
+    /// Waits for room for a large request, whose document has come: slow clients hold no room.
     pub async fn batch(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.shared.batches.acquire().await.ok()

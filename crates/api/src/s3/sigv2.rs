@@ -142,6 +142,7 @@ fn matches(key: &AccessKey, text: &[u8], signature: &str) -> bool {
 /// Checks that the signature covers each parameter, and that no header contradicts one.
 fn check_covered(query: &Query, headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in query.iter() {
+        check_separable(name, value)?;
         let lower = name.to_ascii_lowercase();
         let covered = OF_SIGNATURE.contains(&name)
             || COVERED.contains(&name)
@@ -151,6 +152,21 @@ fn check_covered(query: &Query, headers: &HeaderMap) -> S3Result<()> {
             let why = format!("The signature does not cover the parameter {name}");
             return Err(S3Error::new(Code::AccessDenied, why));
         }
+    }
+    Ok(())
+}
+
+/// Refuses values that could be parted otherwise: the text that is signed holds them as they are, with
+/// nothing but a line feed or `&` between two of them.
+fn check_separable(name: &str, value: &str) -> S3Result<()> {
+    let begins_another = |rest: &str| {
+        let next = rest.split(['=', '&']).next();
+        next.is_some_and(|next| COVERED.contains(&next))
+    };
+    let mut others = value.split('&').skip(1);
+    if value.chars().any(char::is_control) || others.any(begins_another) {
+        let why = "The value holds what separates parameters. Please use AWS4-HMAC-SHA256.";
+        return Err(S3Error::argument(name, value, why));
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Access checks: may this caller do this to this resource?
 
 use archipel_access::{Action, Context, Decision, Identity, Inputs, Principal, Request, decide};
-use archipel_model::{Bucket, ObjectHead};
+use archipel_model::{Bucket, GivenVersion, ObjectHead};
 
+use super::conditions::On;
 use super::{Caller, conditions};
 use crate::s3::call::Call;
 
@@ -20,22 +21,20 @@ impl<'a> AccessCheck<'a> {
         call: &Call<'_>,
         caller: &'a Caller,
         bucket: &'a Bucket,
-        key: Option<&'a str>,
+        key: Option<(&'a str, Option<GivenVersion>)>,
     ) -> AccessCheck<'a> {
+        let on = key.map_or(On::Bucket, |(_, version)| On::Object(version));
         // Only policies look at condition keys and canonical ids.
         let subject = caller.subject();
         let of_identity = subject.is_some_and(|subject| !subject.identity().is_empty());
         let (context, canonical_id) = match bucket.policy.is_some() || of_identity {
-            true => (
-                conditions::of(call, caller, key.is_some()),
-                caller.canonical_id(),
-            ),
+            true => (conditions::of(call, caller, on), caller.canonical_id()),
             false => (Context::default(), None),
         };
         AccessCheck {
             principal: bucket.principal(caller.subject(), canonical_id),
             bucket,
-            key,
+            key: key.map(|(key, _)| key),
             context,
             inputs: bucket.inputs(caller.subject()),
         }
@@ -64,15 +63,20 @@ impl<'a> AccessCheck<'a> {
         decide(&request(&context), &inputs)
     }
 
-    /// Returns true if the object itself may change a decision.
-    pub(super) fn depends_on_object(&self, action: Action, decision: &Decision) -> bool {
-        let lower = conditions::EXISTING_TAG.to_ascii_lowercase();
+    /// Returns true if one of the policies depends on a condition key that begins so. The key is in
+    /// lower case.
+    pub(super) fn depends_on(&self, key: &str) -> bool {
         let of_identity = self.inputs.identity.into_iter();
         let mut policies = of_identity
             .flat_map(Identity::all)
             .chain(self.inputs.policy);
-        let by_tags = conditions::knows_existing_tags(action)
-            && policies.any(|policy| policy.depends_on(&lower));
+        policies.any(|policy| policy.depends_on(key))
+    }
+
+    /// Returns true if the object itself may change a decision.
+    pub(super) fn depends_on_object(&self, action: Action, decision: &Decision) -> bool {
+        let lower = conditions::EXISTING_TAG.to_ascii_lowercase();
+        let by_tags = conditions::knows_existing_tags(action) && self.depends_on(&lower);
         let by_list = !decision.is_allowed()
             && matches!(action, Action::GetObject | Action::GetObjectVersion)
             && self.bucket.ownership() != archipel_access::Ownership::BucketOwnerEnforced

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use archipel_access::{ACCOUNT, Acl, Action, Context};
+use archipel_model::GivenVersion;
 use http::{HeaderMap, header};
 
 use super::Caller;
@@ -58,8 +59,17 @@ pub(crate) fn of_caller(caller: &Caller) -> Context {
     context
 }
 
+/// The resource that is decided about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum On {
+    /// A bucket, or what is no bucket yet.
+    Bucket,
+    /// A key, and the version of it that the request acts on, if it names one.
+    Object(Option<GivenVersion>),
+}
+
 /// Returns the condition keys of a request.
-pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
+pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
     let mut context = of_surroundings(
         caller,
         &Surroundings {
@@ -97,16 +107,18 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
         let value = format!("{bucket}/{}", source.key);
         context.set("s3:x-amz-copy-source", value);
     }
-    let query = &call.target.query;
-    if on_object {
-        if let Some(version) = query.get("versionId") {
-            context.set("s3:versionid", version);
+    match on {
+        On::Object(version) => {
+            if let Some(GivenVersion::Id(id)) = version {
+                context.set("s3:versionid", id.to_string());
+            }
+            lock::describe(&mut context, headers, call.asked_lock, call.now_ms());
         }
-        lock::describe(&mut context, headers, call.asked_lock, call.now_ms());
-    } else {
-        for name in PARAMETERS {
-            if let Some(value) = query.get(name) {
-                context.set(&format!("s3:{name}"), value);
+        On::Bucket => {
+            for name in PARAMETERS {
+                if let Some(value) = call.target.query.get(name) {
+                    context.set(&format!("s3:{name}"), value);
+                }
             }
         }
     }

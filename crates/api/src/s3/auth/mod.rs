@@ -24,6 +24,7 @@ use super::route::{BucketOp, ObjectOp};
 use super::s3_control;
 
 use check::AccessCheck;
+use conditions::On;
 
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
@@ -94,7 +95,7 @@ impl Authorised<OnBucket> {
         key: &str,
         version: Option<GivenVersion>,
     ) -> S3Result<Authorised<OnObject>> {
-        let check = AccessCheck::new(call, &self.caller, self.bucket(), Some(key));
+        let check = AccessCheck::new(call, &self.caller, self.bucket(), Some((key, version)));
         if !check.decide(action, None).is_allowed() {
             return Err(denied());
         }
@@ -148,7 +149,7 @@ fn denied() -> S3Error {
 /// # Errors
 /// [`Code::AccessDenied`] for anonymous clients.
 pub fn service(call: &Call<'_>, caller: &Caller) -> S3Result<Authorised<OnService>> {
-    let context = conditions::of(call, caller, false);
+    let context = conditions::of(call, caller, On::Bucket);
     let granted = caller.decide_alone(Action::ListAllMyBuckets, "", &context)?;
     Ok(Authorised {
         caller: caller.clone(),
@@ -161,7 +162,7 @@ pub fn service(call: &Call<'_>, caller: &Caller) -> S3Result<Authorised<OnServic
 /// # Errors
 /// [`Code::AccessDenied`].
 pub fn create(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Authorised<OnName>> {
-    let context = conditions::of(call, caller, false);
+    let context = conditions::of(call, caller, On::Bucket);
     caller.decide_alone(Action::CreateBucket, name, &context)?;
     Ok(Authorised {
         caller: caller.clone(),
@@ -174,7 +175,7 @@ pub fn create(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Authoris
 /// # Errors
 /// [`Code::AccessDenied`].
 pub fn set_up(call: &Call<'_>, on: &Authorised<OnName>, actions: &[Action]) -> S3Result<()> {
-    let context = conditions::of(call, &on.caller, false);
+    let context = conditions::of(call, &on.caller, On::Bucket);
     for action in actions {
         on.caller.decide_as_owner(*action, on.name(), &context)?;
     }
@@ -252,6 +253,13 @@ pub async fn object(
     Ok(on)
 }
 
+/// Returns true if a policy that counts for requests of this caller to this bucket depends on a
+/// condition key that begins so. The key is in lower case.
+pub fn depends_on(call: &Call<'_>, caller: &Caller, bucket: &str, key: &str) -> S3Result<bool> {
+    let bucket = named(call.model, caller, bucket)?;
+    Ok(bucket.is_some_and(|bucket| AccessCheck::new(call, caller, &bucket, None).depends_on(key)))
+}
+
 /// Decides whether the caller may read the source of a copy.
 ///
 /// # Errors
@@ -284,7 +292,7 @@ fn permit(
     version: Option<GivenVersion>,
     actions: &[Action],
 ) -> S3Result<Authorised<OnObject>> {
-    let check = AccessCheck::new(call, caller, &bucket, Some(key));
+    let check = AccessCheck::new(call, caller, &bucket, Some((key, version)));
     let mut pending = Vec::new();
     for action in actions {
         let decision = check.decide(*action, None);

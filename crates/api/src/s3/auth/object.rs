@@ -74,7 +74,12 @@ impl Authorised<OnObject> {
     }
 
     fn check<'a>(&'a self, call: &Call<'_>) -> AccessCheck<'a> {
-        AccessCheck::new(call, &self.caller, self.bucket(), Some(self.key()))
+        AccessCheck::new(
+            call,
+            &self.caller,
+            self.bucket(),
+            Some((self.key(), self.named_version())),
+        )
     }
 
     /// Says that a key is missing only to callers who may list the bucket.

@@ -80,7 +80,7 @@ pub async fn put_configuration(call: &mut Call<'_>, on: &Authorised<OnBucket>) -
 }
 
 /// Checks that a document comes with a checksum.
-fn check_digest(call: &Call<'_>) -> S3Result<()> {
+pub(super) fn check_digest(call: &Call<'_>) -> S3Result<()> {
     match call.expected()?.has_digest() {
         true => Ok(()),
         false => {
@@ -121,16 +121,14 @@ async fn read(call: &mut Call<'_>, op: ObjectOp) -> S3Result<ObjectLock> {
     Ok(asked)
 }
 
-/// Does so before the decision, if the bucket's policy asks for it.
+/// Does so before the decision, if a policy asks for it.
 pub async fn read_early(
     call: &mut Call<'_>,
     caller: &Caller,
     bucket: &str,
     op: ObjectOp,
 ) -> S3Result<()> {
-    let bucket = auth::named(call.model, caller, bucket)?;
-    let policy = bucket.as_ref().and_then(|bucket| bucket.policy.as_ref());
-    if policy.is_some_and(|policy| policy.policy().depends_on(lock::CONDITIONS)) {
+    if auth::depends_on(call, caller, bucket, lock::CONDITIONS)? {
         call.asked_lock = Some(read(call, op).await?);
     }
     Ok(())

@@ -30,11 +30,9 @@ async fn read(call: &mut Call<'_>) -> S3Result<Tags> {
     tagging::of_object(&document)
 }
 
-/// Reads the tags of PutObjectTagging before the decision, if the bucket's policy asks for them.
+/// Reads the tags of PutObjectTagging before the decision, if a policy asks for them.
 pub async fn read_early(call: &mut Call<'_>, caller: &Caller, bucket: &str) -> S3Result<()> {
-    let bucket = auth::named(call.model, caller, bucket)?;
-    let policy = bucket.as_ref().and_then(|bucket| bucket.policy.as_ref());
-    if policy.is_some_and(|policy| policy.policy().depends_on(REQUEST_TAG)) {
+    if auth::depends_on(call, caller, bucket, REQUEST_TAG)? {
         call.tags = Some(read(call).await?);
     }
     Ok(())
