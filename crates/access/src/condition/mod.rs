@@ -13,13 +13,23 @@ use crate::malformed::Malformed;
 use operator::{Kind, Operator, Set};
 use values::Values;
 
-/// Keys whose value a client cannot choose freely: who it is, and from where.
-const CONFINING: [&str; 5] = [
-    "aws:sourceip",
+/// Keys whose value a client cannot choose freely: who it is, and from where. Some are never set here.
+///
+/// Source: AWS, "The meaning of 'public'" in "Blocking public access".
+const CONFINING: [&str; 13] = [
     "aws:principalaccount",
     "aws:principalarn",
+    "aws:principalorgid",
+    "aws:sourceaccount",
+    "aws:sourcearn",
+    "aws:sourceip",
+    "aws:sourceowner",
+    "aws:sourcevpc",
+    "aws:sourcevpce",
     "aws:userid",
     "aws:username",
+    "s3:dataaccesspointaccount",
+    "s3:dataaccesspointarn",
 ];
 
 /// One operator on one key.

@@ -21,10 +21,6 @@ const ELEMENTS: [&str; 9] = [
     "Condition",
 ];
 
-/// Services whose actions are known here. Actions of others are none here, so that policies of AWS
-/// which name them, too, can be used as they are.
-const SERVICES: [&str; 3] = ["s3", "iam", "sts"];
-
 /// Reads the statements of a policy.
 pub(super) fn statements(json: &Json, kind: Kind<'_>) -> Result<Vec<Statement>, Malformed> {
     let Json::Object(members) = json else {
@@ -167,8 +163,9 @@ impl Reader<'_> {
             Listed::Is(value) => {
                 let named = Principals::parse(value, &at)?;
                 let is_bucket = matches!(self.kind, Kind::Bucket(_));
-                if is_bucket && (named.services || !named.providers.is_empty()) {
-                    let why = "services and identity providers are known to roles only";
+                // Services of AWS are nobody here, so that policies of AWS can be used as they are.
+                if is_bucket && !named.providers.is_empty() {
+                    let why = "identity providers are known to roles only";
                     return Err(Malformed::principal(&at, why));
                 }
                 Ok(Listed::Is(named))
@@ -212,17 +209,13 @@ impl Reader<'_> {
         match self.kind {
             _ if name == "*" => Ok(()),
             Kind::Bucket(_) if service != "s3" || is_none => no("S3"),
-            Kind::Trust if service != "sts" || is_none => no("STS"),
+            Kind::Trust if service != "sts" => no("STS"),
             Kind::Bucket(_) | Kind::Trust => Ok(()),
+            // Actions that are none here match nothing, so that policies of AWS can be used as they are.
             Kind::Identity => {
                 let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-                let known = SERVICES.contains(&service.as_str());
-                if service.is_empty() || rest.is_empty() || !service.chars().all(plain) {
-                    return Err(format!("{name:?} is no action: SERVICE:ACTION"));
-                }
-                // A pattern may name actions that are none here besides those that are.
-                match known && is_none && !rest.contains(['*', '?']) {
-                    true => no(&service),
+                match service.is_empty() || rest.is_empty() || !service.chars().all(plain) {
+                    true => Err(format!("{name:?} is no action: SERVICE:ACTION")),
                     false => Ok(()),
                 }
             }

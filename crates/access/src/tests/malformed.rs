@@ -144,7 +144,7 @@ fn statements_are_read_strictly() {
             "Invalid principal in policy",
         ),
         (
-            &[("Principal", r#"{"Service": "x.amazonaws.com"}"#)],
+            &[("Principal", r#"{"Service": "x.example.com"}"#)],
             "Invalid principal in policy",
         ),
         (

@@ -99,16 +99,30 @@ impl Caller {
         if may {
             return Ok(());
         }
+        Err(self.lacks(&operation.scope()))
+    }
+
+    /// Checks that the caller may change everything of a kind, where an operation on one bucket reaches
+    /// beyond that bucket.
+    pub(super) fn check_all_of(&self, resource: &str) -> Result<(), Refusal> {
+        let opens = |scope: &TokenScope| {
+            let here = scope.resource == ALL || scope.resource == resource;
+            here && scope.bucket.is_none() && scope.write
+        };
+        match self {
+            Caller::Operator { .. } => Ok(()),
+            Caller::Token(token) if token.scopes.iter().any(opens) => Ok(()),
+            _ => Err(self.lacks(&format!("{resource}:write"))),
+        }
+    }
+
+    fn lacks(&self, scope: &str) -> Refusal {
         // The token of the settings for metrics is no token for anything else.
         let Caller::Token(token) = self else {
-            return Err(unauthorized());
+            return unauthorized();
         };
-        let (name, needs) = (&token.name, operation.scope());
-        Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "Forbidden",
-            format!("the token {name:?} lacks the scope {needs}"),
-        ))
+        let why = format!("the token {:?} lacks the scope {scope}", token.name);
+        Refusal::new(StatusCode::FORBIDDEN, "Forbidden", why)
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use archipel_model::{Bucket, Error, GrantChange, Permissions};
+use axum::Extension;
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::auth::Caller;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::settings::quota_of;
@@ -173,6 +175,16 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
     })
 }
 
+/// Checks that the caller may change what names stand for. A token for one bucket may not: it could
+/// take names that others use, and a name of a key alone comes before the names of other buckets.
+fn check_names(caller: &Caller, key: Option<&str>) -> Result<(), Refusal> {
+    caller.check_all_of("buckets")?;
+    match key {
+        Some(_) => caller.check_all_of("keys"),
+        None => Ok(()),
+    }
+}
+
 /// Gives a bucket a further name, for everybody or for one access key.
 #[utoipa::path(
     post, path = "/v1/buckets/{name}/aliases", tag = "buckets", operation_id = "add_alias",
@@ -182,9 +194,11 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
 )]
 pub(super) async fn add_alias(
     State(admin): State<Arc<Admin>>,
+    Extension(caller): Extension<Caller>,
     At(bucket): At<String>,
     Read(ask): Read<AddAlias>,
 ) -> Result<Json<BucketInfo>, Refusal> {
+    check_names(&caller, ask.key.as_deref())?;
     let named = match &ask.key {
         None => admin.model.add_alias(&bucket, &ask.name).await?,
         Some(key) => admin.model.add_name_of_key(&bucket, key, &ask.name).await?,
@@ -213,9 +227,11 @@ pub(super) struct OfKey {
 )]
 pub(super) async fn remove_alias(
     State(admin): State<Arc<Admin>>,
+    Extension(caller): Extension<Caller>,
     At((bucket, name)): At<(String, String)>,
     Query(of): Query<OfKey>,
 ) -> Result<NoContent, Refusal> {
+    check_names(&caller, of.key.as_deref())?;
     match &of.key {
         None => admin.model.remove_alias(&bucket, &name).await?,
         Some(key) => admin.model.remove_name_of_key(&bucket, key, &name).await?,

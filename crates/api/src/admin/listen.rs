@@ -21,12 +21,17 @@ use tokio::time::timeout;
 use super::route::Door;
 use super::{Admin, Trust, audited};
 use crate::serve::tls::Tls;
+use crate::serve::{Addresses, Limits};
 
 /// The most connections at once; operators and scrapers are few.
 const MAX_CONNECTIONS: usize = 64;
 
+/// The most connections at once from one address; others are closed. Clients on this machine may have
+/// any number.
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 16;
+
 /// The timeout of a request's head, and of an idle connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest request head, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -82,6 +87,10 @@ pub async fn serve<L: Listener>(
     let handshakes = tls.as_ref().map(Tls::for_admin);
     let door = Door::new(admin);
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let addresses = Addresses::new(Limits {
+        connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
+        ..Limits::default()
+    });
     let mut connections = JoinSet::new();
     loop {
         let next = async {
@@ -97,6 +106,10 @@ pub async fn serve<L: Listener>(
                 let (door, shutdown) = (door.clone(), shutdown.clone());
                 let handshakes = handshakes.clone();
                 let peer = L::peer(&stream);
+                let of_address = match peer.map(|peer| addresses.place(peer)) {
+                    Some(None) => continue,
+                    place => place,
+                };
                 connections.spawn(async move {
                     match handshakes {
                         None => serve_connection(stream, trust, peer, door, shutdown).await,
@@ -107,7 +120,7 @@ pub async fn serve<L: Listener>(
                             }
                         }
                     }
-                    drop(place);
+                    drop((place, of_address));
                 });
             }
             Err(error) => {

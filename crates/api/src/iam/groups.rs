@@ -1,10 +1,10 @@
 //! Groups.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Entity, Group, Reference, check_path};
+use archipel_model::identity::{Attached, Group, Reference, check_path};
 
 use super::error::IamResult;
-use super::service::Ask;
+use super::service::{Ask, Resource};
 use super::{reply, users};
 use crate::s3::xml::Writer;
 
@@ -43,9 +43,14 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             if let Some(path) = &path {
                 check_path(path)?;
                 let group = ask.model.find_entity::<Group>(name).await?;
+                let moved = Group {
+                    path: path.clone(),
+                    ..Group::clone(&group)
+                };
                 // Policies may know the group by its path.
-                let moved = archipel_access::principal::arn(Group::WHAT, path, &group.name);
-                ask.permit(action, &moved)?;
+                let arn = moved.arn();
+                let tags = archipel_model::Tags::new();
+                ask.permit(action, &Resource { arn, tags })?;
             }
             let changed = ask.model.change_entity::<Group>(name, move |group| {
                 if let Some(path) = &path {

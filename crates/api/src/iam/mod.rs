@@ -39,4 +39,4 @@ pub(crate) mod tests;
 mod users;
 
 pub(crate) use error::{IamError, IamResult};
-pub(crate) use service::Ask;
+pub(crate) use service::{Ask, Resource};

@@ -56,7 +56,7 @@ fn finish(status: http::StatusCode, document: Vec<u8>) -> Answer {
 /// Writes a time as IAM has it.
 pub fn time(xml: &mut Writer, element: &'static str, millis: u64) {
     // Without milliseconds.
-    let text = respond::iso_time(millis / 1000 * 1000);
+    let text = respond::iso_seconds(millis);
     xml.text(element, &text.replace(".000Z", "Z"));
 }
 

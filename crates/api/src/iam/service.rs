@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use archipel_access::{Action, Context, Decision, IdentityRequest, Principal, decide_for_identity};
+use archipel_access::{Action, Context, Decision, IdentityRequest, decide_for_identity};
 use archipel_base::NodeId;
-use archipel_model::Model;
 use archipel_model::identity::{
     Attached, Changed, Entity, Group, Kind, ManagedPolicy, Provider, Role, User,
     managed_policy_arn, provider_of_url,
 };
+use archipel_model::{Model, Tags};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, header};
 use parking_lot::Mutex;
@@ -19,8 +19,7 @@ use super::form::Form;
 use super::{
     account, attached, groups, inline, keys, policies, providers, reply, roles, tags, users,
 };
-use crate::s3::auth::Caller;
-use crate::s3::auth::conditions;
+use crate::s3::auth::{Caller, Surroundings, conditions};
 use crate::s3::body::RequestBody;
 use crate::s3::call::Learned;
 use crate::s3::respond::{self, Answer};
@@ -33,6 +32,9 @@ use crate::sts;
 
 /// The largest body: a policy of 10 KiB, every byte of it encoded, and room for the rest.
 const MAX_BODY: usize = 64 << 10;
+
+/// The region of both APIs, for conditions on it: AWS serves IAM there.
+const REGION: &str = "us-east-1";
 
 /// The versions of the two APIs, and their namespaces.
 const IAM: (&str, &str) = ("2010-05-08", "https://iam.amazonaws.com/doc/2010-05-08/");
@@ -101,7 +103,8 @@ pub struct Ask<'a> {
     pub caller: Caller,
     pub form: Form,
     pub now_ms: u64,
-    context: Context,
+    /// What is known of the request beside its caller.
+    pub around: Surroundings<'a>,
     unconfirmed: Mutex<Vec<NodeId>>,
 }
 
@@ -160,7 +163,13 @@ async fn run(
     }
     let ask = Ask {
         model: asked.model,
-        context: context(asked, &caller),
+        around: Surroundings {
+            now_ms: asked.now_ms,
+            secure: asked.secure,
+            peer: asked.peer,
+            region: REGION,
+            headers: &asked.parts.headers,
+        },
         caller,
         form,
         now_ms: asked.now_ms,
@@ -207,26 +216,39 @@ async fn authenticate(asked: &Asked<'_>, of_sts: bool, body: &[u8]) -> IamResult
     }
 }
 
-/// The condition keys of a request.
-fn context(asked: &Asked<'_>, caller: &Caller) -> Context {
-    let mut context = conditions::of_caller(caller);
-    context.set("aws:CurrentTime", respond::iso_time(asked.now_ms));
-    context.set("aws:EpochTime", (asked.now_ms / 1000).to_string());
-    context.set("aws:SecureTransport", asked.secure.to_string());
-    if let Some(peer) = asked.peer {
-        context.set("aws:SourceIp", peer.to_canonical().to_string());
+/// What an action acts on.
+pub struct Resource {
+    /// Its ARN.
+    pub arn: String,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+impl From<String> for Resource {
+    fn from(arn: String) -> Resource {
+        Resource {
+            arn,
+            tags: Tags::new(),
+        }
     }
-    let agent = asked.parts.headers.get(header::USER_AGENT);
-    if let Some(agent) = agent.and_then(|agent| agent.to_str().ok()) {
-        context.set("aws:UserAgent", agent);
+}
+
+impl Resource {
+    /// Sets the condition keys for the tags.
+    pub fn describe(&self, context: &mut Context) {
+        for (name, value) in &self.tags {
+            context.set(&format!("aws:ResourceTag/{name}"), value);
+            context.set(&format!("iam:ResourceTag/{name}"), value);
+        }
     }
-    context
 }
 
 impl Ask<'_> {
     /// The condition keys of the request.
     pub fn context(&self) -> Context {
-        self.context.clone()
+        let mut context = conditions::of_caller(&self.caller);
+        self.around.describe(&mut context);
+        context
     }
 
     /// Decides, and runs the action.
@@ -255,19 +277,33 @@ impl Ask<'_> {
     ///
     /// # Errors
     /// `AccessDenied`.
-    pub fn permit(&self, action: Action, resource: &str) -> IamResult<()> {
-        let mut context = self.context.clone();
+    pub fn permit(&self, action: Action, resource: &Resource) -> IamResult<()> {
+        let mut context = self.context();
+        resource.describe(&mut context);
         if let Some(arn) = self.form.get("PolicyArn") {
             context.set("iam:PolicyARN", arn);
         }
-        for (name, value) in self.form.tags()? {
+        let tags = self.form.tags()?;
+        let names: Vec<String> = match tags.is_empty() {
+            true => self
+                .form
+                .members("TagKeys")
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            false => tags.iter().map(|(name, _)| name.clone()).collect(),
+        };
+        if !names.is_empty() {
+            context.set_all("aws:TagKeys", names);
+        }
+        for (name, value) in tags {
             context.set(&format!("aws:RequestTag/{name}"), value);
         }
         let principal = self.caller.principal();
         let request = IdentityRequest {
             principal,
             action,
-            resource,
+            resource: &resource.arn,
             context: &context,
         };
         let subject = self.caller.subject();
@@ -278,30 +314,45 @@ impl Ask<'_> {
                 let who = principal.arn().unwrap_or_else(|| "anonymous".to_owned());
                 let name = action.name();
                 Err(IamError::denied(format!(
-                    "User: {who} is not authorized to perform: {name} on resource: {resource}: \
-                     {reason}"
+                    "User: {who} is not authorized to perform: {name} on resource: {}: {reason}",
+                    resource.arn
                 )))
             }
         }
     }
 
-    /// Returns the ARN of the resource. One that does not exist yet has the path of the request.
-    async fn resource(&self, on: On) -> IamResult<String> {
+    /// Returns the resource. One that does not exist yet has the path of the request.
+    async fn resource(&self, on: On) -> IamResult<Resource> {
         let path = self.form.get("Path").unwrap_or("/");
         let arn = |kind, name| archipel_access::principal::arn(kind, path, name);
-        Ok(match on {
+        Ok(Resource::from(match on {
             On::All => "*".to_owned(),
-            On::User => self.arn_of::<User>("UserName").await?,
-            On::UserOrCaller => match self.form.get("UserName") {
-                Some(_) => self.arn_of::<User>("UserName").await?,
-                None => match self.caller.principal() {
-                    Principal::Anonymous => "*".to_owned(),
-                    principal => principal.identity_arn().unwrap_or_default(),
-                },
+            On::User => return self.entity("UserName", |user: &User| &user.tags).await,
+            On::UserOrCaller => match (self.form.get("UserName"), self.caller.subject()) {
+                (Some(_), _) => return self.entity("UserName", |user: &User| &user.tags).await,
+                (None, Some(subject)) => {
+                    let arn = subject.principal(None).identity_arn().unwrap_or_default();
+                    let tags = match subject.kind() {
+                        Kind::User(user) => user.tags.clone(),
+                        _ => Tags::new(),
+                    };
+                    return Ok(Resource { arn, tags });
+                }
+                (None, None) => "*".to_owned(),
             },
-            On::Group => self.arn_of::<Group>("GroupName").await?,
-            On::Role => self.arn_of::<Role>("RoleName").await?,
-            On::Policy => self.form.required("PolicyArn")?.to_owned(),
+            On::Group => return self.entity("GroupName", |_: &Group| &[]).await,
+            On::Role => return self.entity("RoleName", |role: &Role| &role.tags).await,
+            On::Policy => {
+                let arn = self.form.required("PolicyArn")?;
+                let tags = match self.model.find_policy(arn).await {
+                    Ok(policy) => policy.tags.clone(),
+                    // The action itself says so.
+                    Err(archipel_model::Error::NoSuchEntity(_)) => Tags::new(),
+                    Err(error) => return Err(error.into()),
+                };
+                let arn = arn.to_owned();
+                return Ok(Resource { arn, tags });
+            }
             On::NewPolicy => arn("policy", self.form.required("PolicyName")?),
             On::Provider => {
                 archipel_access::principal::provider_arn(&self.provider()?.to_ascii_lowercase())
@@ -310,16 +361,24 @@ impl Ask<'_> {
                 let provider = provider_of_url(self.form.required("Url")?)?;
                 archipel_access::principal::provider_arn(&provider)
             }
-        })
+        }))
     }
 
-    async fn arn_of<E: Attached>(&self, parameter: &str) -> IamResult<String> {
+    /// Returns the user, group or role that a parameter names.
+    async fn entity<E: Attached>(
+        &self,
+        parameter: &str,
+        tags: fn(&E) -> &[(String, String)],
+    ) -> IamResult<Resource> {
         let name = self.form.required(parameter)?;
         let path = self.form.get("Path").unwrap_or("/");
         match self.model.find_entity::<E>(name).await {
-            Ok(entity) => Ok(entity.arn()),
+            Ok(entity) => Ok(Resource {
+                arn: entity.arn(),
+                tags: tags(&entity).to_vec(),
+            }),
             Err(archipel_model::Error::NoSuchEntity(_)) => {
-                Ok(archipel_access::principal::arn(E::WHAT, path, name))
+                Ok(archipel_access::principal::arn(E::WHAT, path, name).into())
             }
             Err(error) => Err(error.into()),
         }

@@ -1,10 +1,10 @@
 //! Users, and what they do not have here.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Entity, Group, NewUser, User, check_path};
+use archipel_model::identity::{Attached, Group, NewUser, User, check_path};
 
 use super::error::{IamError, IamResult};
-use super::service::Ask;
+use super::service::{Ask, Resource};
 use super::{groups, reply};
 use crate::s3::xml::Writer;
 
@@ -24,9 +24,14 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             if let Some(path) = &path {
                 check_path(path)?;
                 let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
+                let moved = User {
+                    path: path.clone(),
+                    ..User::clone(&user)
+                };
                 // Policies may know the user by its path.
-                let moved = archipel_access::principal::arn(User::WHAT, path, &user.name);
-                ask.permit(action, &moved)?;
+                let arn = moved.arn();
+                let tags = user.tags.clone();
+                ask.permit(action, &Resource { arn, tags })?;
             }
             let changed = ask
                 .model

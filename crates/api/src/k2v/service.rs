@@ -352,6 +352,7 @@ impl Permit<'_> {
             now_ms: self.shared.clock.now_millis(),
             secure: parts.extensions.get::<Secure>().is_some(),
             peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
+            region: &self.shared.config.region,
             headers: &parts.headers,
         };
         auth::granted(model, &self.caller, &around, action, self.name)

@@ -16,6 +16,7 @@ use super::chunked::Decoder;
 use super::error::{Code, S3Error, S3Result};
 use super::sigv4::{ChunkSigner, Payload};
 use super::target::Target;
+use super::uri;
 use crate::serve::Rates;
 
 /// The largest body of an operation that reads none. S3 ignores such a body.
@@ -127,6 +128,15 @@ impl<'a> Call<'a> {
             .peer
             .is_some_and(|peer| peer.to_canonical().is_loopback());
         self.scheme == "https" || is_here || self.plain_keys
+    }
+
+    /// Returns the address of an object in the bucket of the request, as the client writes addresses.
+    pub fn location(&self, bucket: &str, key: &str) -> String {
+        let (origin, path) = (&self.target.host, uri::encode_path(key));
+        match self.target.virtual_host {
+            true => format!("{}://{origin}/{path}", self.scheme),
+            false => format!("{}://{origin}/{bucket}/{path}", self.scheme),
+        }
     }
 
     /// Returns the headers that describe the object of the request: those of the form, if it is

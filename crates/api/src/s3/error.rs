@@ -67,6 +67,7 @@ codes! {
     InvalidChunkSizeError 403 "Only the last chunk is allowed to have a size less than 8192 bytes",
     InvalidEncryptionAlgorithmError 400 "The encryption request that you specified is not valid. The valid value is AES256.",
     InvalidDigest 400 "The Content-MD5 or checksum value that you specified is not valid.",
+    InvalidLocationConstraint 400 "The specified location constraint is not valid.",
     InvalidPart 400 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
     InvalidPartNumber 416 "The requested partnumber is not satisfiable",
     InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.",

@@ -150,12 +150,16 @@ fn joined(headers: &HeaderMap, name: &str) -> S3Result<String> {
     Ok(all)
 }
 
-/// Returns `Content-Encoding` without `aws-chunked`, which describes the transfer only.
+/// Returns `Content-Encoding` without `aws-chunked`, which describes the transfer only. A value without
+/// it stays as it is.
 fn content_encoding(value: &str) -> Option<String> {
-    let codings: Vec<_> = value
-        .split(',')
-        .map(str::trim)
-        .filter(|c| !c.is_empty() && !c.eq_ignore_ascii_case("aws-chunked"))
+    let of_transfer = |coding: &&str| coding.eq_ignore_ascii_case("aws-chunked");
+    let codings = value.split(',').map(str::trim);
+    if !codings.clone().any(|coding| of_transfer(&coding)) {
+        return (!value.trim().is_empty()).then(|| value.to_owned());
+    }
+    let codings: Vec<_> = codings
+        .filter(|c| !c.is_empty() && !of_transfer(c))
         .collect();
     (!codings.is_empty()).then(|| codings.join(","))
 }

@@ -64,6 +64,11 @@ pub fn http_date(millis: u64) -> String {
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + seconds)
 }
 
+/// The time of an object, an upload or a bucket as documents have it: whole seconds, as in the headers.
+pub fn iso_seconds(millis: u64) -> String {
+    iso_time(millis / 1000 * 1000)
+}
+
 /// A time as documents have it.
 pub fn iso_time(millis: u64) -> String {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);

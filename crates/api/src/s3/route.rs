@@ -1,7 +1,7 @@
 //! The operation of a request: one table of all that S3 has, implemented or not.
 //!
 //! Invariant: a query parameter that names a sub-resource which is not implemented is never
-//! ignored.
+//! ignored. Of those that S3 does not have either, only reads ignore any.
 
 mod headers;
 mod parameters;
@@ -326,7 +326,7 @@ pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<
         (Some(_), None) => (&BUCKET[..], "a bucket"),
         (Some(_), Some(_)) => (&OBJECT[..], "an object"),
     };
-    let asked = sub_resource(&target.query);
+    let asked = sub_resource(method, &target.query);
     let same_method = |(m, ..): &&(&str, &str, Operation)| *m == method.as_str();
     let found = table
         .iter()
@@ -342,18 +342,21 @@ pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<
 }
 
 fn service(method: &Method, query: &Query) -> S3Result<Operation> {
-    match (method, sub_resource(query)) {
+    match (method, sub_resource(method, query)) {
         (&Method::GET, None) => Ok(Operation::ListBuckets),
         (_, Some(name)) => Err(S3Error::not_implemented(&format!("{method} of {name}"))),
         _ => Err(Code::MethodNotAllowed.into()),
     }
 }
 
-/// The parameter that names a sub-resource: a known one, or any unknown one without a value.
-fn sub_resource(query: &Query) -> Option<&str> {
+/// The parameter that names a sub-resource: a known one, or in a request that changes something any
+/// unknown one without a value. Reads ignore others as S3 does: links such as `font.eot?iefix` are common.
+fn sub_resource<'q>(method: &Method, query: &'q Query) -> Option<&'q str> {
+    let reads = [Method::GET, Method::HEAD].contains(method);
     let known = |(name, _): &(&str, &str)| SUB_RESOURCES.contains(name);
     let bare = |(name, value): &(&str, &str)| {
-        value.is_empty()
+        !reads
+            && value.is_empty()
             && !PLAIN_PARAMETERS.contains(name)
             && !name.starts_with("response-")
             && !is_amz(name)

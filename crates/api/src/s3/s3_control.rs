@@ -22,6 +22,9 @@ pub const ACCOUNT_HEADER: &str = "x-amz-account-id";
 /// The beginning of all addresses of this API.
 const VERSION: &str = "/v20180820/";
 
+/// The path of the account's Public Access Block.
+const ACCOUNT_BLOCK: &str = "/v20180820/configuration/publicAccessBlock";
+
 /// The beginning of a bucket's ARN.
 const BUCKET: &str = "arn:aws:s3:::";
 
@@ -61,6 +64,10 @@ pub fn bucket(path: &str) -> S3Result<Option<String>> {
 /// [`Code::NotImplemented`] for all but tags of buckets; [`Code::MethodNotAllowed`].
 pub fn operation(method: &Method, target: &Target) -> S3Result<Operation> {
     let op = match (method, &target.bucket) {
+        (&Method::GET, None) if target.path == ACCOUNT_BLOCK => {
+            // Each bucket has its own; there is none for all of them.
+            return Err(Code::NoSuchPublicAccessBlockConfiguration.into());
+        }
         (_, None) => {
             let what = format!("{method} of {}", target.path);
             return Err(S3Error::not_implemented(&what));

@@ -236,6 +236,16 @@ impl S3 {
             answer.headers_mut().extend(added);
         }
         set_length(answer, &parts.method);
+        let is_bucket = target.is_some_and(|target| target.key.is_none());
+        let tells_region = parts.method == Method::HEAD && answer.status() == StatusCode::FORBIDDEN;
+        if bucket.is_some()
+            && is_bucket
+            && tells_region
+            && let Ok(region) = HeaderValue::from_str(&self.0.config.region)
+        {
+            // Clients ask so for the region of a bucket that they may not see.
+            answer.headers_mut().insert("x-amz-bucket-region", region);
+        }
         let common = [
             ("x-amz-request-id", request_id),
             ("x-amz-id-2", &self.0.host_id),

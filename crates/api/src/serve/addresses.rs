@@ -13,7 +13,7 @@ const NETWORK_BITS: u32 = 64;
 
 /// The open connections by address. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Addresses(Arc<Inner>);
+pub(crate) struct Addresses(Arc<Inner>);
 
 struct Inner {
     limits: Limits,
@@ -21,7 +21,7 @@ struct Inner {
 }
 
 /// The place of a connection. It is free again when this is dropped.
-pub(super) struct AddressPlace(Option<(Addresses, IpAddr)>);
+pub(crate) struct AddressPlace(Option<(Addresses, IpAddr)>);
 
 impl Addresses {
     pub fn new(limits: Limits) -> Addresses {

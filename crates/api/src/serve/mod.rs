@@ -38,7 +38,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::server::TlsStream;
 
-use addresses::Addresses;
+pub(crate) use addresses::Addresses;
 pub use metrics::Metrics;
 pub use proxies::{Network, Proxies, ProxyHeader};
 pub use rates::Rates;

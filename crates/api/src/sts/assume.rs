@@ -12,7 +12,7 @@ use archipel_model::{Error, Tags};
 use http::StatusCode;
 
 use super::{Providers, jwt, write_credentials};
-use crate::iam::{Ask, IamError, IamResult};
+use crate::iam::{Ask, IamError, IamResult, Resource};
 use crate::s3::xml::Writer;
 
 /// The least and the usual seconds of a session; the role says the most.
@@ -109,6 +109,7 @@ pub async fn web_identity(ask: &Ask<'_>, providers: &Providers, xml: &mut Writer
         provider: &provider.name,
     };
     let mut context = Context::of(principal);
+    ask.around.describe(&mut context);
     context.set("sts:RoleSessionName", session);
     for (key, value) in [("aud", &claims.audience), ("sub", &claims.subject)] {
         context.set(&format!("{}:{key}", provider.name), value);
@@ -136,16 +137,21 @@ fn decide(
     identity: &Identity,
     context: &Context,
 ) -> IamResult<()> {
-    let arn = role.arn();
+    let resource = Resource {
+        arn: role.arn(),
+        tags: role.tags.clone(),
+    };
+    let mut context = context.clone();
+    resource.describe(&mut context);
     let request = IdentityRequest {
         principal,
         action,
-        resource: &arn,
-        context,
+        resource: &resource.arn,
+        context: &context,
     };
     match decide_to_assume(&request, identity, role.trust.policy()).is_allowed() {
         true => Ok(()),
-        false => Err(denied(principal, action, &arn)),
+        false => Err(denied(principal, action, &resource.arn)),
     }
 }
 

@@ -86,7 +86,7 @@ fn write_credentials(xml: &mut Writer, key: &AccessKey, token: &str) {
     xml.text("AccessKeyId", &key.id);
     xml.text("SecretAccessKey", key.secret.expose());
     xml.text("SessionToken", token);
-    let expires = respond::iso_time(expires_ms / 1000 * 1000);
+    let expires = respond::iso_seconds(expires_ms);
     xml.text("Expiration", &expires.replace(".000Z", "Z"));
     xml.close();
 }

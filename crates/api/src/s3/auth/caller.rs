@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use archipel_access::{
-    Action, Context, Decision, Grants, Inputs, Principal, Reason, Request, decide,
-};
+use archipel_access::{Action, Context, Grants, Inputs, Principal, Request, decide};
 use archipel_model::{AccessKey, Model, Subject};
 
 use crate::s3::error::{Code, S3Result};
@@ -98,14 +96,13 @@ impl Caller {
         Ok(self.key().ok_or(Code::AccessDenied)?)
     }
 
-    /// Decides about an action on no existing bucket. Returns true if a policy of the caller allows
-    /// it.
+    /// Decides about an action on no existing bucket.
     pub(super) fn decide_alone(
         &self,
         action: Action,
         bucket: &str,
         context: &Context,
-    ) -> S3Result<bool> {
+    ) -> S3Result<()> {
         let grants = Grants {
             create_buckets: self.key().is_some_and(|key| key.may_create_buckets),
             list_buckets: self.key().is_some(),
@@ -114,13 +111,24 @@ impl Caller {
         self.decide_with(grants, action, bucket, context)
     }
 
+    /// Returns true if the policies of the caller alone allow an action on no existing bucket.
+    pub(super) fn is_allowed_by_policies(
+        &self,
+        action: Action,
+        bucket: &str,
+        context: &Context,
+    ) -> bool {
+        self.decide_with(Grants::default(), action, bucket, context)
+            .is_ok()
+    }
+
     /// Decides about an action on a bucket as its owner, before it is there.
     pub(super) fn decide_as_owner(
         &self,
         action: Action,
         bucket: &str,
         context: &Context,
-    ) -> S3Result<bool> {
+    ) -> S3Result<()> {
         let grants = Grants {
             owner: true,
             ..Grants::default()
@@ -134,7 +142,7 @@ impl Caller {
         action: Action,
         bucket: &str,
         context: &Context,
-    ) -> S3Result<bool> {
+    ) -> S3Result<()> {
         let principal = self.principal();
         let inputs = Inputs {
             grants,
@@ -148,9 +156,9 @@ impl Caller {
             key: None,
             context,
         };
-        match decide(&request, &inputs) {
-            Decision::Allow(reason) => Ok(matches!(reason, Reason::IdentityAllows(_))),
-            Decision::Deny(_) => Err(Code::AccessDenied.into()),
+        match decide(&request, &inputs).is_allowed() {
+            true => Ok(()),
+            false => Err(Code::AccessDenied.into()),
         }
     }
 }

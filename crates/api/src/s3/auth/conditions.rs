@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use archipel_access::{ACCOUNT, Acl, Action, Context};
 use archipel_model::GivenVersion;
+use archipel_model::identity::Kind;
 use http::{HeaderMap, header};
 
 use super::Caller;
@@ -45,13 +46,28 @@ const PARAMETERS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
 /// Returns the condition keys that describe a caller, also those of its session.
 pub(crate) fn of_caller(caller: &Caller) -> Context {
     let mut context = Context::of(caller.principal());
-    let Some(session) = caller.subject().and_then(|subject| subject.session()) else {
+    let Some(subject) = caller.subject() else {
+        return context;
+    };
+    // No service of AWS asks here, for itself or for others.
+    context.set("aws:PrincipalIsAWSService", "false");
+    context.set("aws:ViaAWSService", "false");
+    let of_identity = match subject.kind() {
+        Kind::Key => None,
+        Kind::User(user) => Some(&user.tags),
+        Kind::Role { role, .. } => Some(&role.tags),
+    };
+    // The tags of a session replace those of its role.
+    let of_session = subject.session().map(|session| &session.tags);
+    for (name, value) in of_identity.into_iter().chain(of_session).flatten() {
+        context.set(&format!("aws:PrincipalTag/{name}"), value);
+    }
+    let Some(session) = subject.session() else {
         return context;
     };
     context.set("aws:TokenIssueTime", respond::iso_time(session.issued_ms));
-    for (name, value) in &session.tags {
-        context.set(&format!("aws:PrincipalTag/{name}"), value);
-    }
+    // Only temporary credentials can tell of a second factor, and these never have one.
+    context.set("aws:MultiFactorAuthPresent", "false");
     if let Some(provider) = &session.provider {
         let arn = archipel_access::principal::provider_arn(&provider.name);
         context.set("aws:FederatedProvider", arn);
@@ -76,6 +92,7 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
             now_ms: call.now_ms(),
             secure: call.scheme == "https",
             peer: call.peer,
+            region: call.region,
             headers: call.headers,
         },
     );
@@ -122,11 +139,15 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
             }
         }
     }
+    // A copy takes the tags of its source, whatever the header says, unless it asks for others.
+    let is_copy = headers.contains_key("x-amz-copy-source");
+    let takes_header = !is_copy || tagging::replaces(headers).unwrap_or_default();
+    let of_header = text(tagging::HEADERS[0]).filter(|_| takes_header);
     let tags = match &call.tags {
         Some(tags) => tags.clone(),
         None => tagging::of_headers(headers).unwrap_or_default(),
     };
-    if call.tags.is_some() || text(tagging::HEADERS[0]).is_some() {
+    if call.tags.is_some() || of_header.is_some() {
         for (name, value) in &tags {
             context.add(&format!("s3:RequestObjectTag/{name}"), value);
         }
@@ -144,6 +165,8 @@ pub(crate) struct Surroundings<'a> {
     pub secure: bool,
     /// The client's address, if it is known.
     pub peer: Option<IpAddr>,
+    /// The region that is asked.
+    pub region: &'a str,
     /// The headers.
     pub headers: &'a HeaderMap,
 }
@@ -151,14 +174,9 @@ pub(crate) struct Surroundings<'a> {
 /// Returns the condition keys of a caller and its surroundings.
 pub(crate) fn of_surroundings(caller: &Caller, around: &Surroundings<'_>) -> Context {
     let mut context = of_caller(caller);
-    describe(&mut context, around.now_ms);
+    around.describe(&mut context);
     // All buckets are in one account.
-    context.set("aws:ResourceAccount", ACCOUNT);
     context.set("s3:ResourceAccount", ACCOUNT);
-    context.set("aws:SecureTransport", around.secure.to_string());
-    if let Some(peer) = around.peer {
-        context.set("aws:SourceIp", peer.to_canonical().to_string());
-    }
     if let Some(credential) = caller.credential() {
         context.set("s3:signatureversion", credential.version);
         context.set("s3:authType", credential.kind);
@@ -166,22 +184,30 @@ pub(crate) fn of_surroundings(caller: &Caller, around: &Surroundings<'_>) -> Con
             context.set("s3:signatureAge", age.to_string());
         }
     }
-    for (key, name) in [
-        ("aws:Referer", header::REFERER),
-        ("aws:UserAgent", header::USER_AGENT),
-    ] {
-        let value = around.headers.get(name);
-        if let Some(value) = value.and_then(|value| value.to_str().ok()) {
-            context.set(key, value);
-        }
-    }
     context
 }
 
-/// Sets the keys that tell the time.
-fn describe(context: &mut Context, now_ms: u64) {
-    context.set("aws:CurrentTime", respond::iso_time(now_ms));
-    context.set("aws:EpochTime", (now_ms / 1000).to_string());
+impl Surroundings<'_> {
+    /// Sets the condition keys that do not depend on the caller.
+    pub fn describe(&self, context: &mut Context) {
+        context.set("aws:CurrentTime", respond::iso_time(self.now_ms));
+        context.set("aws:EpochTime", (self.now_ms / 1000).to_string());
+        context.set("aws:RequestedRegion", self.region);
+        context.set("aws:ResourceAccount", ACCOUNT);
+        context.set("aws:SecureTransport", self.secure.to_string());
+        if let Some(peer) = self.peer {
+            context.set("aws:SourceIp", peer.to_canonical().to_string());
+        }
+        for (key, name) in [
+            ("aws:Referer", header::REFERER),
+            ("aws:UserAgent", header::USER_AGENT),
+        ] {
+            let value = self.headers.get(name);
+            if let Some(value) = value.and_then(|value| value.to_str().ok()) {
+                context.set(key, value);
+            }
+        }
+    }
 }
 
 /// Returns what `s3:ObjectCreationOperation` says of an operation.
@@ -220,6 +246,13 @@ pub(super) fn knows_existing_tags(action: Action) -> bool {
 pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<Action>> {
     let headers = call.described_by();
     let mut actions = Vec::new();
+    if op == ObjectOp::DeleteObject && headers.contains_key(header::IF_MATCH) {
+        // The condition tells what the object is.
+        actions.push(
+            call.version()?
+                .map_or(Action::GetObject, |_| Action::GetObject.of_version()),
+        );
+    }
     if !op.makes_object() {
         return Ok(actions);
     }

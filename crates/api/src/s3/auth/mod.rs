@@ -13,8 +13,8 @@ mod object;
 
 use std::sync::Arc;
 
-use archipel_access::{Action, Decision, Reason, Request, decide};
-use archipel_model::{Bucket, GivenVersion, Model, VersionId};
+use archipel_access::{Action, Context, Decision, Reason, Request, decide};
+use archipel_model::{Bucket, GivenVersion, Model, Tags, VersionId, check_bucket_name};
 
 use super::call::{Call, version_of};
 use super::copy_source::CopySourceName;
@@ -150,19 +150,51 @@ fn denied() -> S3Error {
 /// [`Code::AccessDenied`] for anonymous clients.
 pub fn service(call: &Call<'_>, caller: &Caller) -> S3Result<Authorised<OnService>> {
     let context = conditions::of(call, caller, On::Bucket);
-    let granted = caller.decide_alone(Action::ListAllMyBuckets, "", &context)?;
+    caller.decide_alone(Action::ListAllMyBuckets, "", &context)?;
+    let all = caller.is_allowed_by_policies(Action::ListAllMyBuckets, "", &context);
     Ok(Authorised {
         caller: caller.clone(),
-        on: OnService { all: granted },
+        on: OnService { all },
     })
+}
+
+/// What CreateBucket asks for in its document.
+#[derive(Default)]
+pub struct NewBucket {
+    /// The region.
+    pub region: Option<String>,
+    /// The tags.
+    pub tags: Tags,
+}
+
+impl NewBucket {
+    fn describe(&self, context: &mut Context) {
+        if let Some(region) = &self.region {
+            context.set("s3:LocationConstraint", region);
+        }
+        if self.tags.is_empty() {
+            return;
+        }
+        for (name, value) in &self.tags {
+            context.set(&format!("aws:RequestTag/{name}"), value);
+        }
+        let names = self.tags.iter().map(|(name, _)| name.clone());
+        context.set_all("aws:TagKeys", names);
+    }
 }
 
 /// Decides whether the caller may create a bucket.
 ///
 /// # Errors
 /// [`Code::AccessDenied`].
-pub fn create(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Authorised<OnName>> {
-    let context = conditions::of(call, caller, On::Bucket);
+pub fn create(
+    call: &Call<'_>,
+    caller: &Caller,
+    name: &str,
+    asked: &NewBucket,
+) -> S3Result<Authorised<OnName>> {
+    let mut context = conditions::of(call, caller, On::Bucket);
+    asked.describe(&mut context);
     caller.decide_alone(Action::CreateBucket, name, &context)?;
     Ok(Authorised {
         caller: caller.clone(),
@@ -180,6 +212,12 @@ pub fn set_up(call: &Call<'_>, on: &Authorised<OnName>, actions: &[Action]) -> S
         on.caller.decide_as_owner(*action, on.name(), &context)?;
     }
     Ok(())
+}
+
+/// Returns true if the caller may do with a bucket what its owner may, by a grant or by policies.
+pub fn manages(call: &Call<'_>, caller: &Caller, bucket: &Bucket) -> bool {
+    let check = AccessCheck::new(call, caller, bucket, None);
+    check.decide(Action::PutBucketPolicy, None).is_allowed()
 }
 
 /// Decides whether the caller may do `op` with a bucket.
@@ -316,9 +354,13 @@ fn permit(
 
 /// Returns the bucket. An anonymous client does not learn that a bucket does not exist.
 fn find(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Arc<Bucket>> {
-    let none = || match caller.key() {
-        Some(_) => S3Error::from(Code::NoSuchBucket).with("BucketName", name),
-        None => denied(),
+    let none = || {
+        let code = match caller.key() {
+            None => return denied(),
+            Some(_) if check_bucket_name(name).is_err() => Code::InvalidBucketName,
+            Some(_) => Code::NoSuchBucket,
+        };
+        S3Error::from(code).with("BucketName", name)
     };
     named(call.model, caller, name)?.ok_or_else(none)
 }

@@ -2,6 +2,7 @@
 
 use archipel_model::{ObjectHead, PartInfo};
 
+use super::get::not_modified;
 use super::{tell_version, write_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
@@ -32,9 +33,8 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     let head = reader.metadata();
     match Read::of(call.headers)?.check(head) {
         Verdict::Pass => {}
-        Verdict::NotModified(header) | Verdict::Failed(header) => {
-            return Err(precondition::failed(header));
-        }
+        Verdict::NotModified(_) => return not_modified(head),
+        Verdict::Failed(header) => return Err(precondition::failed(header)),
     }
     let mut xml = Writer::new("GetObjectAttributesResponse");
     let has = |name: &str| asked.iter().any(|asked| asked == name);
@@ -105,7 +105,7 @@ fn write_parts(
     xml.value("PartNumberMarker", marker);
     xml.value("NextPartNumberMarker", last);
     xml.value("MaxParts", limit);
-    xml.value("IsTruncated", last < parts.len() as u64);
+    xml.value("IsTruncated", limit > 0 && last < parts.len() as u64);
     for (number, part) in shown {
         let value = part.checksum.as_ref().and_then(Value::of_stored);
         xml.open("Part");

@@ -1,11 +1,11 @@
 //! Operations on buckets.
 
 use archipel_access::{Action, Ownership};
-use archipel_model::{AccessKey, Bucket, Error, Tags};
+use archipel_model::{Bucket, Error, Tags};
 use http::StatusCode;
 
 use crate::s3::acl;
-use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnName, OnService};
+use crate::s3::auth::{self, Authorised, Caller, NewBucket, OnBucket, OnName, OnService};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lock;
@@ -65,18 +65,25 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
 fn write_bucket(xml: &mut Writer, bucket: &Bucket, region: &str) {
     xml.open("Bucket");
     xml.text("Name", &bucket.name);
-    xml.text("CreationDate", &respond::iso_time(bucket.created_ms));
+    xml.text("CreationDate", &respond::iso_seconds(bucket.created_ms));
     xml.text("BucketRegion", region);
     xml.close();
 }
 
-/// CreateBucket.
-pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<Answer> {
+/// Reads what CreateBucket asks for in its document.
+///
+/// # Errors
+/// [`Code::MalformedXML`], [`Code::IllegalLocationConstraintException`] and others.
+pub async fn read(call: &mut Call<'_>) -> S3Result<NewBucket> {
     let document = call.optional_document(MAX_DOCUMENT).await?;
-    let tags = match document.is_empty() {
-        true => Tags::new(),
-        false => read_configuration(&document, call.region)?,
-    };
+    match document.is_empty() {
+        true => Ok(NewBucket::default()),
+        false => read_configuration(&document, call.region),
+    }
+}
+
+/// CreateBucket.
+pub async fn create(call: &Call<'_>, on: &Authorised<OnName>, tags: Tags) -> S3Result<Answer> {
     let name = on.name();
     // A rule that is S3's own: it keeps host names whole.
     if name.contains(".-") || name.contains("-.") {
@@ -95,7 +102,7 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
         .create_bucket_for(name, caller, ownership, with_lock, tags.clone());
     match created.await {
         Ok(_) => {}
-        Err(Error::BucketExists) => check_own(call, name, caller, with_lock, &tags)?,
+        Err(Error::BucketExists) => check_own(call, on, with_lock, &tags)?,
         Err(Error::InvalidName(_)) => return Err(invalid_name(name)),
         Err(Error::Conflict) => return Err(in_progress(name)),
         Err(error) => return Err(error.into()),
@@ -159,16 +166,16 @@ fn invalid_name(name: &str) -> S3Error {
 /// The bucket exists: in the first region its owner is told that all is well, as S3 does.
 fn check_own(
     call: &Call<'_>,
-    name: &str,
-    caller: &AccessKey,
+    on: &Authorised<OnName>,
     with_lock: bool,
     tags: &Tags,
 ) -> S3Result<()> {
+    let name = on.name();
     let Some(bucket) = call.model.bucket(name)? else {
         // It was deleted a moment ago.
         return Err(in_progress(name));
     };
-    let is_own = bucket.permissions(caller).owner;
+    let is_own = auth::manages(call, on.caller(), &bucket);
     // All is well only if the bucket has what was asked for.
     let has_all =
         (bucket.lock.is_some() || !with_lock) && (tags.is_empty() || bucket.tags == *tags);
@@ -180,8 +187,8 @@ fn check_own(
     Err(S3Error::from(code).with("BucketName", name))
 }
 
-/// Reads the configuration of a new bucket and returns its tags.
-fn read_configuration(document: &[u8], region: &str) -> S3Result<Tags> {
+/// Reads the configuration of a new bucket.
+fn read_configuration(document: &[u8], region: &str) -> S3Result<NewBucket> {
     let root = xml::parse(document, "CreateBucketConfiguration")?;
     let known = ["LocationConstraint", "Location", "Bucket", "Tags"];
     let of_directory = |element: &Element| ["Location", "Bucket"].contains(&&*element.name);
@@ -192,15 +199,36 @@ fn read_configuration(document: &[u8], region: &str) -> S3Result<Tags> {
     }
     let tags = root.child("Tags")?.map(tagging::of_new_bucket);
     let tags = tags.transpose()?.unwrap_or_default();
-    match root.child_text("LocationConstraint")?.map(str::trim) {
-        None | Some("") => Ok(tags),
-        Some(asked) if asked == region => Ok(tags),
-        Some(asked) => {
+    let asked = root.child_text("LocationConstraint")?.map(str::trim);
+    match asked.filter(|asked| !asked.is_empty()) {
+        Some(asked) if asked != region && !looks_like_region(asked) => {
+            Err(S3Error::from(Code::InvalidLocationConstraint).with("LocationConstraint", asked))
+        }
+        Some(asked) if asked != region => {
             let why = format!(
                 "The {asked} location constraint is incompatible for the region specific endpoint this request was sent to."
             );
             Err(S3Error::new(Code::IllegalLocationConstraintException, why))
         }
+        asked => Ok(NewBucket {
+            region: asked.map(str::to_owned),
+            tags,
+        }),
+    }
+}
+
+/// Returns true for text of the form that names of AWS's regions have, such as `eu-central-1`.
+fn looks_like_region(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let letters = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
+    match parts.as_slice() {
+        ["EU"] => true,
+        [area, middle @ .., number] if !middle.is_empty() => {
+            area.len() == 2
+                && [area].into_iter().chain(middle).all(letters)
+                && number.parse::<u8>().is_ok()
+        }
+        _ => false,
     }
 }
 

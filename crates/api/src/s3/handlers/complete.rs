@@ -22,7 +22,6 @@ use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
 use crate::s3::sse;
-use crate::s3::uri;
 use crate::s3::xml::{self, Element, Writer};
 
 /// The largest body: 10,000 parts with tags and checksums.
@@ -258,8 +257,13 @@ fn check_declared(call: &Call<'_>, upload: &Upload, checksum: Option<&Checksum>)
             .meta
             .checksum_kind
             .unwrap_or(algorithm.default_kind());
-        if checksum::parse_kind(text) != Some(kind) {
-            return refuse("The checksum type is not the one that the upload was created with.");
+        match checksum::parse_kind(text) {
+            Some(given) if given == kind => {}
+            Some(_) => {
+                let why = "The checksum type is not the one that the upload was created with.";
+                return Err(S3Error::new(Code::BadDigest, why));
+            }
+            None => return refuse("Value for x-amz-checksum-type header is invalid."),
         }
     }
     for algorithm in Algorithm::ALL {
@@ -283,8 +287,8 @@ struct Completion {
     model: Model,
     bucket: Arc<Bucket>,
     key: String,
-    /// Scheme and host.
-    origin: String,
+    /// The address of the object.
+    location: String,
     upload: Id,
     /// The tag of what the client names.
     etag: String,
@@ -302,7 +306,7 @@ impl Completion {
             model: call.model.clone(),
             bucket: on.bucket().clone(),
             key: on.key().to_owned(),
-            origin: format!("{}://{}", call.scheme, call.target.host),
+            location: call.location(&on.bucket().name, on.key()),
             upload,
             etag: object_etag(named.iter().map(|name| name.etag.as_str()))?,
             told: Arc::default(),
@@ -325,11 +329,9 @@ impl Completion {
             id: head.id,
             expiration: lifecycle::expiration(&self.model, &self.bucket, &self.key, head),
         });
-        let (origin, bucket) = (&self.origin, &self.bucket.name);
-        let key = uri::encode_path(&self.key);
         let mut xml = Writer::new("CompleteMultipartUploadResult");
-        xml.text("Location", &format!("{origin}/{bucket}/{key}"));
-        xml.text("Bucket", bucket);
+        xml.text("Location", &self.location);
+        xml.text("Bucket", &self.bucket.name);
         xml.text("Key", &self.key);
         xml.text("ETag", &respond::quoted(&head.etag));
         if let Some(checksum) = &head.checksum {

@@ -94,8 +94,10 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let same = source.on.bucket().id == on.bucket().id
         && source.on.key() == on.key()
         && source.on.named_version().is_none();
-    if same && !replaces && headers == head.headers && chosen.is_none() && encrypted == source.told
-    {
+    // S3 takes the same storage class once more for a change.
+    let names_class = call.headers.contains_key(STORAGE_CLASS);
+    let is_unchanged = !replaces && headers == head.headers && encrypted == source.told;
+    if same && is_unchanged && chosen.is_none() && !names_class {
         let why = "This copy request is illegal because it is trying to copy an object to itself \
                    without changing the object's metadata, storage class, website redirect \
                    location or encryption attributes.";
@@ -169,7 +171,7 @@ pub fn tell_source(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Res
 
 fn copy_result(copied: &ObjectHead) -> Writer {
     let mut xml = Writer::new("CopyObjectResult");
-    xml.text("LastModified", &respond::iso_time(copied.modified_ms));
+    xml.text("LastModified", &respond::iso_seconds(copied.modified_ms));
     xml.text("ETag", &respond::quoted(&copied.etag));
     if let Some(checksum) = &copied.checksum {
         write_checksum(&mut xml, checksum);

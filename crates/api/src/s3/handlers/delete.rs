@@ -5,7 +5,7 @@ use archipel_model::{Condition, Deleted, Error, GivenVersion, Model, NotAnId};
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 
-use super::lock::may_bypass;
+use super::lock::{check_digest, may_bypass};
 use super::with_key;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
@@ -68,15 +68,16 @@ async fn delete_as(
 
 /// DeleteObjects.
 pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    check_digest(call)?;
     let document = call.document(MAX_DOCUMENT).await?;
     let (entries, quiet) = parse(&document)?;
-    let decided: Vec<_> = entries
-        .into_iter()
-        .map(|entry| {
-            let permitted = permit(call, on, &entry);
-            (entry, permitted)
-        })
-        .collect();
+    let mut decided = Vec::new();
+    for entry in entries {
+        let permitted = permit(call, on, &entry);
+        decided.push((entry, permitted));
+        // Policies may make each decision long, and others want to be served meanwhile.
+        tokio::task::yield_now().await;
+    }
     let results: Vec<_> = stream::iter(decided)
         .map(|(entry, permitted)| delete_one(call.model.clone(), entry, permitted))
         .buffered(CONCURRENCY)
@@ -144,7 +145,13 @@ fn permit(call: &Call<'_>, on: &Authorised<OnBucket>, entry: &Entry) -> S3Result
         Some(_) => Action::DeleteObjectVersion,
         None => Action::DeleteObject,
     };
-    let on = on.key(call, action, &entry.key, version.transpose()?)?;
+    let version = version.transpose()?;
+    if entry.etag.is_some() {
+        // The condition tells what the object is.
+        let reads = version.map_or(Action::GetObject, |_| Action::GetObject.of_version());
+        on.key(call, reads, &entry.key, version)?;
+    }
+    let on = on.key(call, action, &entry.key, version)?;
     let bypass = may_bypass(call, &on)?;
     Ok((on, bypass))
 }

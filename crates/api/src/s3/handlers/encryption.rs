@@ -42,11 +42,14 @@ fn check(document: &[u8]) -> S3Result<bool> {
         Some("true") => true,
         Some(_) => return Err(Code::MalformedXML.into()),
     };
-    let by_default = rule.child("ApplyServerSideEncryptionByDefault")?;
-    let by_default = by_default.ok_or(Code::MalformedXML)?;
+    // Without it, objects are encrypted as they are by default: by the cluster's keys.
+    let Some(by_default) = rule.child("ApplyServerSideEncryptionByDefault")? else {
+        return Ok(key);
+    };
     by_default.only(&["SSEAlgorithm", "KMSMasterKeyID"])?;
+    let id = by_default.child_text("KMSMasterKeyID")?.map(str::trim);
     match by_default.required_text("SSEAlgorithm")?.trim() {
-        "AES256" if by_default.child("KMSMasterKeyID")?.is_some() => {
+        "AES256" if id.is_some_and(|id| !id.is_empty()) => {
             let why = "a KMSMasterKeyID is not applicable if the default sse algorithm is not \
                        aws:kms or aws:kms:dsse";
             Err(S3Error::new(Code::InvalidArgument, why))

@@ -11,6 +11,7 @@ use super::{set_checksum, tell_version, with_key};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::body;
 use crate::s3::call::{Call, single_header};
+use crate::s3::checksum;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
 use crate::s3::lock;
@@ -272,7 +273,11 @@ fn select_part(text: &str, head: &ObjectHead, parts: &[PartInfo]) -> S3Result<Se
         .filter(|n| (1..=10_000).contains(n));
     let number = number.ok_or_else(|| S3Error::argument("partNumber", text, why))?;
     if parts.is_empty() && number == 1 {
-        return Ok(Selected::Part(None, 0..head.size));
+        // No range can say that a part is empty.
+        return Ok(match head.size {
+            0 => Selected::Whole,
+            size => Selected::Part(None, 0..size),
+        });
     }
     // Parts count from 1 in the object, whatever their numbers were in the upload.
     let before = parts
@@ -318,7 +323,8 @@ fn common(answer: &mut Answer, head: &ObjectHead) -> S3Result<()> {
     respond::set(answer, "accept-ranges", "bytes")
 }
 
-fn not_modified(head: &ObjectHead) -> S3Result<Answer> {
+/// The answer for an object that the client has.
+pub(super) fn not_modified(head: &ObjectHead) -> S3Result<Answer> {
     let mut answer = respond::empty(StatusCode::NOT_MODIFIED);
     metadata::give_back(&head.headers, answer.headers_mut());
     answer.headers_mut().remove(header::CONTENT_TYPE);
@@ -342,8 +348,17 @@ fn tell_checksum(
         Selected::Part(Some(part), _) => part.checksum.as_ref(),
         Selected::Range(_) => None,
     };
-    match checksum {
-        Some(checksum) => set_checksum(answer, checksum),
+    let Some(checksum) = checksum else {
+        return Ok(());
+    };
+    set_checksum(answer, checksum)?;
+    // Also of a part S3 tells the kind that the whole object has.
+    match &head.checksum {
+        Some(whole) => respond::set(
+            answer,
+            "x-amz-checksum-type",
+            checksum::kind_name(whole.kind),
+        ),
         None => Ok(()),
     }
 }

@@ -113,7 +113,7 @@ fn write_object(xml: &mut Writer, key: &str, head: &ObjectHead, owner: Option<&O
 
 /// Writes what all listings tell of an object.
 pub(super) fn write_fields(xml: &mut Writer, head: &ObjectHead, owner: Option<&Owner>) {
-    xml.text("LastModified", &respond::iso_time(head.modified_ms));
+    xml.text("LastModified", &respond::iso_seconds(head.modified_ms));
     xml.text("ETag", &respond::quoted(&head.etag));
     if let Some(checksum) = &head.checksum {
         xml.text("ChecksumAlgorithm", &checksum.algorithm);

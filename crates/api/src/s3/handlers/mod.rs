@@ -58,7 +58,9 @@ pub async fn dispatch(
     match operation {
         Operation::ListBuckets => buckets::list(call, &auth::service(call, caller)?),
         Operation::CreateBucket => {
-            buckets::create(call, &auth::create(call, caller, bucket)?).await
+            let asked = buckets::read(call).await?;
+            let on = auth::create(call, caller, bucket, &asked)?;
+            buckets::create(call, &on, asked.tags).await
         }
         // PostObject authenticates by its form, not by the request.
         Operation::PostObject => Err(post::refuse_signed(call)),

@@ -145,7 +145,7 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
 
 fn copy_result(part: &Part) -> Writer {
     let mut xml = Writer::new("CopyPartResult");
-    xml.text("LastModified", &respond::iso_time(part.modified_ms));
+    xml.text("LastModified", &respond::iso_seconds(part.modified_ms));
     xml.text("ETag", &respond::quoted(&part.etag));
     if let Some(value) = part.checksum.as_ref().and_then(Value::of_stored) {
         xml.text(value.algorithm.element(), &value.to_base64());

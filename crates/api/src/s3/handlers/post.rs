@@ -342,8 +342,7 @@ fn answer(
     key: &str,
     etag: &str,
 ) -> S3Result<Answer> {
-    let path = uri::encode_path(key);
-    let location = format!("{}://{}/{bucket}/{path}", call.scheme, call.target.host);
+    let location = call.location(bucket, key);
     let redirect = fields
         .get("success_action_redirect")
         .or_else(|| fields.get("redirect"));

@@ -72,7 +72,7 @@ pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
     let document = call.document(MAX_DOCUMENT).await?;
     let tags = tagging::of_bucket(&document)?;
     call.model.set_bucket_tags(&on.bucket().name, tags).await?;
-    Ok(respond::empty(StatusCode::OK))
+    Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
 /// GetBucketTagging.

@@ -155,7 +155,7 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     for part in &parts {
         xml.open("Part");
         xml.value("PartNumber", part.number);
-        xml.text("LastModified", &respond::iso_time(part.modified_ms));
+        xml.text("LastModified", &respond::iso_seconds(part.modified_ms));
         xml.text("ETag", &respond::quoted(&part.etag));
         xml.value("Size", part.size);
         if let Some(value) = part.checksum.as_ref().and_then(Value::of_stored) {
@@ -278,7 +278,7 @@ fn write_page(
         initiator(upload, &owner).write(xml, "Initiator");
         owner.write(xml, "Owner");
         xml.text("StorageClass", storage_class(upload));
-        xml.text("Initiated", &respond::iso_time(upload.initiated_ms));
+        xml.text("Initiated", &respond::iso_seconds(upload.initiated_ms));
         write_algorithm(xml, upload);
         xml.close();
     }

@@ -93,7 +93,7 @@ fn write_entries(xml: &mut Writer, page: &VersionListing, encoding: Encoding, ow
         xml.value("IsLatest", *is_latest);
         match head.is_marker {
             true => {
-                xml.text("LastModified", &respond::iso_time(head.modified_ms));
+                xml.text("LastModified", &respond::iso_seconds(head.modified_ms));
                 owner.write(xml, "Owner");
             }
             false => write_fields(xml, head, Some(owner)),

@@ -3,9 +3,10 @@
 use crate::s3::error::{Code, S3Error, S3Result};
 
 /// The beginnings of headers that ask for missing features; such headers are refused.
-const REFUSED_PREFIXES: [&str; 4] = [
+const REFUSED_PREFIXES: [&str; 5] = [
     "x-amz-if-match-",
     "x-amz-mfa",
+    "x-amz-object-lock-event-hold",
     "x-amz-rename-source",
     "x-amz-write-offset-bytes",
 ];

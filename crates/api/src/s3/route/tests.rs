@@ -84,8 +84,13 @@ fn missing_features_are_not_implemented() {
     }
     assert_eq!(code("DELETE", "/b?acl"), Some(Code::NotImplemented));
     assert_eq!(code("PUT", "/b?versions"), Some(Code::NotImplemented));
-    assert_eq!(code("GET", "/b?unheard-of"), Some(Code::NotImplemented));
+    assert_eq!(code("PUT", "/b?unheard-of"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/?session"), Some(Code::NotImplemented));
+    // Links have such parameters.
+    assert_eq!(
+        routed("GET", "/b/k?unheard-of&v=", false),
+        Ok(Operation::Object(ObjectOp::GetObject))
+    );
     assert_eq!(code("PUT", "/b?replication"), Some(Code::NotImplemented));
     assert_eq!(code("PATCH", "/b/k"), Some(Code::MethodNotAllowed));
     assert_eq!(code("PUT", "/"), Some(Code::MethodNotAllowed));

@@ -168,6 +168,7 @@ async fn respond_to_anonymous(
             handlers::post_object(call, &shared.verifier, version_2, lookup).await
         }
         Ok(operation) => {
+            refuse_unsigned(operation)?;
             let bucket = call
                 .target
                 .bucket
@@ -183,6 +184,20 @@ async fn respond_to_anonymous(
         }
         Err(_) => Err(Code::AccessDenied.into()),
     }
+}
+
+/// Refuses operations that S3 takes with a signature only, whatever policies allow.
+fn refuse_unsigned(operation: Operation) -> S3Result<()> {
+    let why = match operation {
+        Operation::Object(ObjectOp::CreateMultipartUpload) => {
+            "Anonymous users cannot initiate multipart uploads. Please authenticate."
+        }
+        Operation::Object(ObjectOp::CopyObject | ObjectOp::UploadPartCopy) => {
+            "Anonymous users cannot copy objects. Please authenticate."
+        }
+        _ => return Ok(()),
+    };
+    Err(S3Error::new(Code::AccessDenied, why))
 }
 
 fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {

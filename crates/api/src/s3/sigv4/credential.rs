@@ -159,6 +159,11 @@ fn malformed(why: &str) -> S3Error {
 
 fn of_header(text: &str, headers: &HeaderMap) -> S3Result<Presented> {
     let (algorithm, rest) = text.split_once(' ').unwrap_or((text, ""));
+    // The header is not repeated: it may hold a secret.
+    if !algorithm.starts_with("AWS") {
+        let why = "Unsupported Authorization Type";
+        return Err(S3Error::new(Code::InvalidArgument, why).with("ArgumentName", "Authorization"));
+    }
     if algorithm != ALGORITHM {
         return Err(unsupported_mechanism());
     }

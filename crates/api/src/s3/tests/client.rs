@@ -10,9 +10,12 @@ use archipel_cluster::{Cluster, ClusterOptions, memory_store};
 use archipel_model::{AccessKey, Model, Permissions};
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Threads;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use md5::{Digest, Md5};
 use prometheus_client::registry::Registry;
 use ring::{digest, hmac};
 
@@ -212,6 +215,11 @@ pub fn signed_for(
             .iter()
             .map(|(n, v)| ((*n).to_owned(), (*v).to_owned())),
     );
+    if method == "POST" && path.contains("?delete") {
+        // As all clients do.
+        let digest = STANDARD.encode(Md5::digest(&body));
+        all.push(("content-md5".into(), digest));
+    }
     let payload = match headers
         .iter()
         .find(|(name, _)| *name == "x-amz-content-sha256")

@@ -313,7 +313,16 @@ async fn bucket_may_encrypt_by_default() {
     door.put(path, by_default("AES1"))
         .await
         .is(400, "MalformedXML");
-    door.put(path, document("")).await.is(400, "MalformedXML");
+    let kms = by_default("AES256").replace(
+        "</SSEAlgorithm>",
+        "</SSEAlgorithm><KMSMasterKeyID>key</KMSMasterKeyID>",
+    );
+    door.put(path, kms).await.is(400, "InvalidArgument");
+    door.put(path, document("<BucketKeyEnabled>true</BucketKeyEnabled>"))
+        .await
+        .ok();
+    door.get(path).await.ok();
+    door.call("DELETE", path, &[], "").await.ok();
     door.put("/bucket/before", "x").await.ok();
     door.put(path, by_default("AES256")).await.ok();
     assert_eq!(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use archipel_access::Identity;
 use archipel_access::identity::Named;
+use archipel_access::{Identity, Policy};
 use archipel_base::boxed;
 use archipel_storage::RowKey;
 
@@ -149,8 +149,8 @@ impl Resolver<'_> {
         Some(found.named())
     }
 
-    /// The policies that limit a session; `None` if nothing does. A policy that is gone allows
-    /// nothing.
+    /// The policies that limit a session; `None` if nothing does. One that is gone denies everything:
+    /// what it denied must not be allowed without it.
     fn limits(&mut self, session: &Session) -> Option<Vec<Named>> {
         if session.policy.is_none() && session.policies.is_empty() {
             return None;
@@ -169,11 +169,13 @@ impl Resolver<'_> {
                         self.missing
                             .push(rowkeys::identity(ManagedPolicy::KIND, &name));
                     }
+                    let found = found.filter(|policy| policy.arn() == *arn);
                     found.map(|policy| policy.named())
                 }
                 (None, None) => None,
             };
-            all.extend(found);
+            let gone = || (arn.clone(), Arc::new(Policy::unreadable()));
+            all.push(found.unwrap_or_else(gone));
         }
         Some(all)
     }
