@@ -23,9 +23,10 @@ const ORDER: [&str; 10] = [
 /// Crates that only some may use, and who.
 const CONFINED: &[(&[&str], &[&str])] = &[
     (
-        &["hyper", "hyper-util", "http", "http-body-util", "quick-xml"],
+        &["hyper", "hyper-util", "http", "http-body-util"],
         &["archipel-api", "archipel-console", "archipel"],
     ),
+    (&["quick-xml"], &["archipel-api", "archipel-console"]),
     (&["askama"], &["archipel-console"]),
     (&["toml", "clap"], &["archipel"]),
     (&["heed", "rusqlite", "fjall"], &["archipel-storage"]),

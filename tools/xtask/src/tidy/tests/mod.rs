@@ -72,12 +72,16 @@ fn edges_to_the_right_and_confined_crates_are_found() {
             {"name": "archipel-base", "kind": null},
             {"name": "hyper", "kind": null},
             {"name": "clap", "kind": "dev"}]},
+        {"name": "archipel", "dependencies": [
+            {"name": "hyper", "kind": null},
+            {"name": "quick-xml", "kind": null}]},
         {"name": "xtask", "dependencies": [{"name": "clap", "kind": null}]}
     ]}"#;
     let found = edges::check(&edges::parse(metadata).unwrap());
-    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[0].starts_with("archipel-base uses archipel-model"));
     assert!(found[1].starts_with("archipel-model uses hyper"));
+    assert!(found[2].starts_with("archipel uses quick-xml"));
 }
 
 #[test]
