@@ -77,6 +77,7 @@ const RETIRED: &[Retired] = &[
     retired(&["mover", "movers"], "rebalancer", EVERYWHERE),
     retired(&["tally", "tallies"], "usage delta", EVERYWHERE),
     retired(&["doors"], "endpoints", EVERYWHERE),
+    retired(&["late freeing"], "startup garbage collection", EVERYWHERE),
     retired(&["dawdle", "dawdles"], "artificial delay", EVERYWHERE),
     retired(&["anew"], "again or from scratch", EVERYWHERE),
     retired(
