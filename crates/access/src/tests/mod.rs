@@ -1,6 +1,5 @@
 //! Tests of policies and of the decision.
 
-mod cost;
 mod examples;
 mod examples_of_conditions;
 mod identities;
