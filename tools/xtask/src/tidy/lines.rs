@@ -5,9 +5,9 @@ use super::source::is_test;
 /// The longest a source file should be, in lines.
 const MAX_LINES: usize = 400;
 
-/// Files that are longer, with the length that they may not exceed: a ratchet. Shorten a file
-/// and lower its number; never raise one without splitting being worse.
-const LONGER: &[(&str, usize)] = &[("crates/api/src/s3/sigv4/tests.rs", 410)];
+/// Files that are longer, and their length: a ratchet. Shorten a file and lower its number; never raise
+/// one without splitting being worse.
+const LONGER: &[(&str, usize)] = &[];
 
 /// The texts that must not stand in the product's code outside certain places.
 struct Absent {
@@ -60,12 +60,17 @@ const ABSENT: &[Absent] = &[
 
 /// Complaints about one file.
 pub fn check(path: &str, text: &str) -> Vec<String> {
+    check_with(path, text, LONGER)
+}
+
+/// The same, with other files that may be longer.
+pub fn check_with(path: &str, text: &str, longer: &[(&str, usize)]) -> Vec<String> {
     let mut complaints = Vec::new();
     if is_text(path) {
         whitespace(path, text, &mut complaints);
     }
     if path.ends_with(".rs") {
-        length(path, text, &mut complaints);
+        length(path, text, longer, &mut complaints);
         documented(path, text, &mut complaints);
     }
     if path.starts_with("crates/") && path.ends_with(".rs") && !is_test(path) {
@@ -95,12 +100,17 @@ fn whitespace(path: &str, text: &str, complaints: &mut Vec<String>) {
     }
 }
 
-fn length(path: &str, text: &str, complaints: &mut Vec<String>) {
+fn length(path: &str, text: &str, longer: &[(&str, usize)], complaints: &mut Vec<String>) {
     let lines = text.lines().count();
-    let exception = LONGER.iter().find(|(longer, _)| *longer == path);
-    let most = exception.map_or(MAX_LINES, |(_, most)| *most);
+    let allowance = longer.iter().find(|(longer, _)| *longer == path);
+    let most = allowance.map_or(MAX_LINES, |(_, most)| *most);
     if lines > most {
         complaints.push(format!("{path}: {lines} lines; split it: at most {most}"));
+    }
+    if allowance.is_some() && lines < most {
+        complaints.push(format!(
+            "{path}: {lines} lines; lower or remove its number in LONGER"
+        ));
     }
 }
 

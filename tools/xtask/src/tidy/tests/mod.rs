@@ -49,6 +49,17 @@ fn long_files_and_files_without_a_purpose_are_found() {
 }
 
 #[test]
+fn an_allowance_of_length_holds_and_must_be_lowered_with_the_file() {
+    let path = "crates/model/src/lib.rs";
+    let long = format!("{DOC}{}", "// line\n".repeat(409));
+    assert!(lines::check_with(path, &long, &[(path, 410)]).is_empty());
+    assert_eq!(lines::check_with(path, &long, &[(path, 409)]).len(), 1);
+    let found = lines::check_with(path, &long, &[(path, 411)]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("lower or remove its number"), "{found:?}");
+}
+
+#[test]
 fn what_must_be_absent_is_found_only_where_it_must_be_absent() {
     let text = format!("{DOC}use tokio::net::TcpStream;\n");
     assert_eq!(complaints("crates/cluster/src/lib.rs", &text).len(), 1);
