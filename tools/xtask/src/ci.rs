@@ -25,10 +25,6 @@ pub struct Args {
     keep_going: bool,
 }
 
-/// Options.
-#[derive(clap::Args)]
-pub struct CheckArgs {}
-
 /// One step: its name, what it is for, how it runs.
 struct Step {
     name: &'static str,
@@ -84,7 +80,7 @@ const TESTS: &[Step] = &[
     Step {
         name: "openapi",
         about: "the OpenAPI document of the admin API against its linter",
-        run: openapi::lint,
+        run: openapi::run,
     },
     Step {
         name: "build",
@@ -148,7 +144,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// Runs the checks.
-pub fn check(_args: &CheckArgs) -> Outcome {
+pub fn run_checks() -> Outcome {
     run_steps(CHECKS.iter(), true)
 }
 
@@ -251,7 +247,7 @@ fn is_root() -> bool {
 
 fn cargo(arguments: &[&str]) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    finish(Command::new(cargo).args(arguments))
+    black_box::run(Command::new(cargo).args(arguments).current_dir(root()))
 }
 
 /// Where this program is. Asked for once, at the start: the tests build it again, and afterwards
@@ -264,16 +260,5 @@ fn myself() -> Option<&'static PathBuf> {
 /// A command of this program, in a process of its own.
 fn xtask(arguments: &[&str]) -> Outcome {
     let myself = myself().ok_or("the path of this program is not known")?;
-    finish(Command::new(myself).args(arguments))
-}
-
-fn finish(command: &mut Command) -> Outcome {
-    let status = command
-        .current_dir(root())
-        .status()
-        .map_err(|error| format!("{command:?} cannot be started: {error}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("{command:?} ended with {status}")),
-    }
+    black_box::run(Command::new(myself).args(arguments).current_dir(root()))
 }

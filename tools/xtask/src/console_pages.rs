@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::Outcome;
-use crate::black_box::{self, Program, require, root, run, target_folder};
+use crate::black_box::{self, Program, require, root, target_folder};
 
 /// What drives the browser, from PyPI.
 const PLAYWRIGHT: &str = "playwright==1.65.2";
@@ -15,18 +15,20 @@ const PLAYWRIGHT: &str = "playwright==1.65.2";
 const AXE: &str = "axe-core@4.14.1";
 
 /// Runs it.
-pub fn go() -> Outcome {
+pub fn run() -> Outcome {
     require(&[("chromium", "chromium"), ("npm", "npm")])?;
     let tools = tools()?;
     let server = black_box::build(Program::Archipel)?;
     let pictures = tools.join("pictures");
     fs::create_dir_all(&pictures).map_err(|e| format!("{}: {e}", pictures.display()))?;
-    run(Command::new(tools.join("python/bin/python"))
-        .arg("tests/console/pages.py")
-        .arg(&pictures)
-        .arg(tools.join("node_modules/axe-core/axe.min.js"))
-        .env("ARCHIPEL_BIN", server)
-        .current_dir(root()))
+    black_box::run(
+        Command::new(tools.join("python/bin/python"))
+            .arg("tests/console/pages.py")
+            .arg(&pictures)
+            .arg(tools.join("node_modules/axe-core/axe.min.js"))
+            .env("ARCHIPEL_BIN", server)
+            .current_dir(root()),
+    )
 }
 
 /// Returns the folder with the tools, installed once.
@@ -45,13 +47,15 @@ fn tools() -> Result<PathBuf, String> {
     );
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let python = folder.join("python");
-    run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
+    black_box::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
     let pip = ["-m", "pip", "install", "--quiet", PLAYWRIGHT];
-    run(Command::new(python.join("bin/python")).args(pip))?;
-    run(Command::new("npm")
-        .args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"])
-        .arg(&folder)
-        .arg(AXE))?;
+    black_box::run(Command::new(python.join("bin/python")).args(pip))?;
+    black_box::run(
+        Command::new("npm")
+            .args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"])
+            .arg(&folder)
+            .arg(AXE),
+    )?;
     fs::write(&stamp, wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;
     Ok(folder)
 }

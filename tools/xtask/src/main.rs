@@ -34,7 +34,7 @@ enum Command {
     /// Everything that must hold before a change lands: checks, unit tests, black-box tests
     Ci(ci::Args),
     /// Formatting, clippy, tidy, licences
-    Check(ci::CheckArgs),
+    Check,
     /// The rules of this repository that no other tool knows: a part of `check`, in seconds
     Tidy,
     /// Lints the OpenAPI document of the admin API (installs the linter, once)
@@ -73,14 +73,14 @@ type Outcome = Result<(), String>;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Ci(args) => ci::run(&args),
-        Command::Check(args) => ci::check(&args),
+        Command::Check => ci::run_checks(),
         Command::Tidy => tidy::run(),
-        Command::Openapi => openapi::lint(),
+        Command::Openapi => openapi::run(),
         Command::Advisories => advisories::run(),
-        Command::Package(args) => package::run_all(&args),
+        Command::Package(args) => package::run(&args),
         Command::Clients(args) => clients::run(&args),
-        Command::ConsolePages => console_pages::go(),
-        Command::WebsitePages => website_pages::go(),
+        Command::ConsolePages => console_pages::run(),
+        Command::WebsitePages => website_pages::run(),
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Outcome;
-use crate::black_box::{require, root, run, target_folder};
+use crate::black_box::{self, require, root, target_folder};
 
 /// The release of cargo-deb that the section `package.metadata.deb` was written for.
 const VERSION: &str = "3.8.0";
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Builds the package, checks it, and prints its path.
-pub fn run_all(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Outcome {
     require(&[
         ("dpkg-deb", "dpkg"),
         ("lintian", "lintian"),
@@ -37,11 +37,13 @@ pub fn run_all(args: &Args) -> Outcome {
     }
     describe(&binary, &folder)?;
     let package = folder.join("archipel.deb");
-    run(Command::new(cargo_deb)
-        .args(["--package", "archipel", "--profile", &args.profile])
-        .args(["--no-build", "--locked", "--output"])
-        .arg(&package)
-        .current_dir(root()))?;
+    black_box::run(
+        Command::new(cargo_deb)
+            .args(["--package", "archipel", "--profile", &args.profile])
+            .args(["--no-build", "--locked", "--output"])
+            .arg(&package)
+            .current_dir(root()),
+    )?;
     check(&package, &folder.join("content"))?;
     println!("{}", package.display());
     Ok(())
@@ -49,22 +51,26 @@ pub fn run_all(args: &Args) -> Outcome {
 
 /// Checks the unit: that systemd knows each line, and how much it leaves exposed.
 fn check_unit() -> Outcome {
-    run(Command::new("systemd-analyze")
-        .args([
-            "security",
-            "--no-pager",
-            "--offline=true",
-            "--threshold",
-            EXPOSURE,
-        ])
-        .arg(root().join("packaging/systemd/archipel.service")))
+    black_box::run(
+        Command::new("systemd-analyze")
+            .args([
+                "security",
+                "--no-pager",
+                "--offline=true",
+                "--threshold",
+                EXPOSURE,
+            ])
+            .arg(root().join("packaging/systemd/archipel.service")),
+    )
 }
 
 fn build(profile: &str) -> Result<PathBuf, String> {
-    run(Command::new(env!("CARGO"))
-        .args(["build", "--locked", "--profile", profile])
-        .args(["--package", "archipel", "--bin", "archipel"])
-        .current_dir(root()))?;
+    black_box::run(
+        Command::new(env!("CARGO"))
+            .args(["build", "--locked", "--profile", profile])
+            .args(["--package", "archipel", "--bin", "archipel"])
+            .current_dir(root()),
+    )?;
     let folder = match profile {
         "dev" => "debug",
         other => other,
@@ -76,7 +82,7 @@ fn build(profile: &str) -> Result<PathBuf, String> {
 fn describe(binary: &Path, folder: &Path) -> Outcome {
     let pages = folder.join("man");
     fs::create_dir_all(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
-    run(Command::new(binary).args(["man", "--dir"]).arg(&pages))?;
+    black_box::run(Command::new(binary).args(["man", "--dir"]).arg(&pages))?;
     for shell in ["bash", "zsh", "fish"] {
         let script = Command::new(binary).args(["completions", shell]).output();
         let script = script.map_err(|e| format!("{}: {e}", binary.display()))?;
@@ -88,33 +94,41 @@ fn describe(binary: &Path, folder: &Path) -> Outcome {
 
 /// Checks the package: its form, and that its configuration is one that its server takes.
 fn check(package: &Path, content: &Path) -> Outcome {
-    run(Command::new("lintian")
-        .args([
-            "--fail-on",
-            "error",
-            "--tag-display-limit",
-            "0",
-            "--allow-root",
-        ])
-        .args(["--suppress-tags", "no-changelog,embedded-library"])
-        .arg(package))?;
-    run(Command::new("dpkg-deb")
-        .arg("--extract")
-        .arg(package)
-        .arg(content))?;
+    black_box::run(
+        Command::new("lintian")
+            .args([
+                "--fail-on",
+                "error",
+                "--tag-display-limit",
+                "0",
+                "--allow-root",
+            ])
+            .args(["--suppress-tags", "no-changelog,embedded-library"])
+            .arg(package),
+    )?;
+    black_box::run(
+        Command::new("dpkg-deb")
+            .arg("--extract")
+            .arg(package)
+            .arg(content),
+    )?;
     check_installation(package, &content.join("DEBIAN"))?;
-    run(Command::new(content.join("usr/bin/archipel"))
-        .args(["config", "check", "--config"])
-        .arg(content.join("etc/archipel/archipel.toml")))
+    black_box::run(
+        Command::new(content.join("usr/bin/archipel"))
+            .args(["config", "check", "--config"])
+            .arg(content.join("etc/archipel/archipel.toml")),
+    )
 }
 
 /// Checks that the installation starts nothing: a node that starts before it is configured founds a
 /// cluster of its own. An upgrade restarts a server that runs.
 fn check_installation(package: &Path, control: &Path) -> Outcome {
-    run(Command::new("dpkg-deb")
-        .arg("--control")
-        .arg(package)
-        .arg(control))?;
+    black_box::run(
+        Command::new("dpkg-deb")
+            .arg("--control")
+            .arg(package)
+            .arg(control),
+    )?;
     let script = control.join("postinst");
     let text = fs::read_to_string(&script).map_err(|e| format!("{}: {e}", script.display()))?;
     match text.contains("try-restart") {
@@ -135,17 +149,19 @@ fn find_or_install() -> Result<PathBuf, String> {
         return Ok(installed);
     }
     println!("installing cargo-deb into target/tools (a few minutes, once)");
-    run(Command::new(env!("CARGO"))
-        .args([
-            "install",
-            "cargo-deb",
-            "--force",
-            "--locked",
-            "--debug",
-            "--version",
-            VERSION,
-        ])
-        .arg("--root")
-        .arg(&folder))?;
+    black_box::run(
+        Command::new(env!("CARGO"))
+            .args([
+                "install",
+                "cargo-deb",
+                "--force",
+                "--locked",
+                "--debug",
+                "--version",
+                VERSION,
+            ])
+            .arg("--root")
+            .arg(&folder),
+    )?;
     Ok(installed)
 }

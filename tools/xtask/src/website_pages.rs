@@ -6,20 +6,22 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::Outcome;
-use crate::black_box::{self, Program, require, root, run, target_folder};
+use crate::black_box::{self, Program, require, root, target_folder};
 
 /// What makes the site, what drives the browser, and what uploads. From PyPI.
 const TOOLS: [&str; 3] = ["mkdocs==1.6.1", "playwright==1.65.2", "boto3==1.44.5"];
 
 /// Runs it.
-pub fn go() -> Outcome {
+pub fn run() -> Outcome {
     require(&[("chromium", "chromium"), ("curl", "curl")])?;
     let python = tools()?;
     let server = black_box::build(Program::Archipel)?;
-    run(Command::new(python)
-        .arg("tests/web/generated_site.py")
-        .env("ARCHIPEL_BIN", server)
-        .current_dir(root()))
+    black_box::run(
+        Command::new(python)
+            .arg("tests/web/generated_site.py")
+            .env("ARCHIPEL_BIN", server)
+            .current_dir(root()),
+    )
 }
 
 /// Returns a Python with the tools, installed once.
@@ -31,9 +33,9 @@ fn tools() -> Result<PathBuf, String> {
         return Ok(python);
     }
     println!("installing {} into {}", TOOLS.join(", "), folder.display());
-    run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    black_box::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     let pip = ["-m", "pip", "install", "--quiet"];
-    run(Command::new(&python).args(pip).args(TOOLS))?;
+    black_box::run(Command::new(&python).args(pip).args(TOOLS))?;
     fs::write(&stamp, wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;
     Ok(python)
 }
