@@ -7,6 +7,7 @@
 //! | [`edges`] | which crate may use which |
 //! | [`map`] | that ARCHITECTURE.md names all crates, and the S3 page all operations |
 //! | [`docs`] | that documents name paths, headings and a format number that exist |
+//! | [`settings`] | that documents name settings that exist |
 //! | [`tables`] | that tables of modules name exactly the modules |
 //! | [`words`] | retired words in documents, comments and strings |
 //! | [`purity`] | that the protocol core knows no runtime, clock or lock |
@@ -29,6 +30,7 @@ mod lines;
 mod map;
 mod purity;
 mod python;
+mod settings;
 mod source;
 mod tables;
 mod words;
@@ -47,6 +49,7 @@ pub fn run() -> Outcome {
     complaints.extend(edges::check(&edges::metadata()?));
     complaints.extend(map::check(&|path| read(path))?);
     complaints.extend(docs::check(&files));
+    complaints.extend(settings::check(&files));
     complaints.extend(words::check(&files));
     complaints.extend(purity::check(&files));
     complaints.extend(circle::check(&files));

@@ -8,6 +8,7 @@ mod boxed;
 mod circle;
 mod docs;
 mod purity;
+mod settings;
 mod source;
 mod tables;
 mod words;
