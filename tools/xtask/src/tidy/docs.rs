@@ -1,4 +1,4 @@
-//! Documents against the repository: paths, links and the format number.
+//! Documents and the comments of modules against the repository: paths, links and the format number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +24,8 @@ pub fn check(files: &BTreeMap<String, String>) -> Vec<String> {
     let mut complaints: Vec<String> = documents
         .flat_map(|(path, text)| tree.check(path, text))
         .collect();
+    let sources = files.iter().filter(|(path, _)| path.ends_with(".rs"));
+    complaints.extend(sources.flat_map(|(path, text)| tree.check_source(path, text)));
     complaints.extend(format_number(files));
     complaints
 }
@@ -68,6 +70,23 @@ impl<'a> Tree<'a> {
             .collect();
         complaints.extend(links(&prose).filter_map(|link| self.broken(document, link)));
         complaints
+    }
+
+    /// Returns complaints about the comment of a module. Its paths may begin at its crate, too.
+    fn check_source(&self, source: &str, text: &str) -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("//!"));
+        let comment = lines.collect::<Vec<_>>().join("\n");
+        let prose = without_fences(&comment);
+        let package = source.match_indices('/').nth(1);
+        let package = package.map_or("", |(end, _)| &source[..end]);
+        let is_there = |path: &&str| match is_rooted(path) {
+            true => self.has(path) || self.has(&format!("{package}/{path}")),
+            false => self.has_end(path),
+        };
+        let missing = quoted_paths(&prose).filter(|path| !is_there(path));
+        missing
+            .map(|path| format!("{source} names {path}, which does not exist"))
+            .collect()
     }
 
     /// Returns a complaint about a link whose file or heading is missing.

@@ -6,7 +6,7 @@
 //! | [`boxed`] | that async functions for other crates are boxed |
 //! | [`edges`] | which crate may use which |
 //! | [`map`] | that ARCHITECTURE.md names all crates, and the S3 page all operations |
-//! | [`docs`] | that documents name paths, headings and a format number that exist |
+//! | [`docs`] | that documents and comments of modules name paths, headings and a format number that exist |
 //! | [`settings`] | that documents name settings that exist |
 //! | [`tables`] | that tables of modules name exactly the modules |
 //! | [`words`] | retired words in documents, comments and strings |

@@ -45,6 +45,23 @@ fn files_that_are_no_documents_may_name_anything() {
 }
 
 #[test]
+fn paths_in_the_comment_of_a_module_are_looked_for_in_its_crate_too() {
+    let text = "//! `docs/internals/data-format.md`, `tests/engines/main.rs`, `store/boot.rs`\n\
+                //! `tests/engines.rs`, `tests/it.rs`, `store/gone.rs`\n\
+                // `tests/gone.rs`\nfn f() {}\n";
+    let source = ("crates/storage/src/lib.rs", text);
+    let tests = ("crates/storage/tests/engines/main.rs", "");
+    let others = ("crates/model/tests/it.rs", "");
+    let found = check(&files(&[PAGE, BOOT, source, tests, others]));
+    let expected = [
+        "crates/storage/src/lib.rs names tests/engines.rs, which does not exist",
+        "crates/storage/src/lib.rs names tests/it.rs, which does not exist",
+        "crates/storage/src/lib.rs names store/gone.rs, which does not exist",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn another_format_number_and_a_missing_one_are_found() {
     let newer = (BOOT.0, "pub const FORMAT: u64 = 4;\n");
     let found = check(&files(&[PAGE, newer]));
