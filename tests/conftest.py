@@ -11,9 +11,8 @@ import itertools
 import os
 import uuid
 
-import boto3
 import pytest
-from botocore.config import Config
+from support.boto import boto_of
 from support.client import Client
 from support.picture import Observer
 from support.server import Demo, Endpoint
@@ -66,26 +65,9 @@ def raw(server, credentials) -> Client:
     return Client(server.endpoint, credentials)
 
 
-def boto3_client(server, style: str = "path", retries: int = 1, **config):
-    """A boto3 S3 client that does not hide errors behind retries."""
-    return boto3.client(
-        "s3",
-        endpoint_url=server.endpoint,
-        region_name=server.region,
-        aws_access_key_id=server.access_key,
-        aws_secret_access_key=server.secret_key,
-        config=Config(
-            s3={"addressing_style": style},
-            retries={"total_max_attempts": retries},
-            signature_version="s3v4",
-            **config,
-        ),
-    )
-
-
 @pytest.fixture(scope="session")
 def s3(server):
-    return boto3_client(server)
+    return boto_of(server)
 
 
 _numbers = itertools.count(1)

@@ -6,8 +6,8 @@ import json
 import re
 import subprocess
 
-import boto3
 from support import cli
+from support.boto import boto_of
 from support.server import wait_until
 
 # Of "bucket lifecycle set demo -".
@@ -90,13 +90,7 @@ def test_routing_rules_and_redirects_are_shown_for_people(three):
 
 def test_lifecycle_rules_are_applied_on_demand(three):
     assert run(three, "bucket create cli-expiry").returncode == 0
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=three.endpoint,
-        region_name=three.region,
-        aws_access_key_id=three.access_key,
-        aws_secret_access_key=three.secret_key,
-    )
+    s3 = boto_of(three)
     assert run(three, f"key allow {three.access_key} --bucket cli-expiry --read --write").returncode == 0
     s3.put_object(Bucket="cli-expiry", Key="old", Body=b"x")
     rules = json.dumps({"rules": [{"id": "old", "expire_at_ms": 1_577_836_800_000}]})

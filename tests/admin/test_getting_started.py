@@ -15,10 +15,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import boto3
-import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
+from support.boto import boto
+from support.expect import refusal
 from support.server import binary, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,21 +124,8 @@ def aligned(lines: list[str]) -> list[str]:
     return made
 
 
-def refusal(call, **arguments) -> str:
-    with pytest.raises(ClientError) as refused:
-        call(**arguments)
-    return refused.value.response["Error"]["Code"]
-
-
 def client(server, key: str, secret: str):
-    return boto3.client(
-        "s3",
-        endpoint_url=f"http://127.0.0.1:{server.s3}",
-        region_name="us-east-1",
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-        config=Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"}),
-    )
+    return boto("s3", f"http://127.0.0.1:{server.s3}", key, secret)
 
 
 def may_read_and_add(s3) -> None:

@@ -9,8 +9,8 @@ import re
 import subprocess
 from pathlib import Path
 
-import boto3
 import pytest
+from support.boto import boto_of
 from support.server import Server, binary, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,16 +152,6 @@ def run(three, line: str, names: dict, folder: Path) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, input=given, cwd=folder)
 
 
-def client(three):
-    return boto3.client(
-        "s3",
-        endpoint_url=three.endpoint,
-        region_name=three.region,
-        aws_access_key_id=three.access_key,
-        aws_secret_access_key=three.secret_key,
-    )
-
-
 def other_node(nodes: list[dict]) -> dict:
     node = next(node for node in nodes if node["state"] != "self")
     # As much as it has, and a little more: nothing moves.
@@ -243,7 +233,7 @@ def stopped(tmp_path):
 def test_json_has_the_shape_that_it_had(three, files, stopped, tmp_path):
     # What is only there at times is there now: a finished verification. It leaves out what is not the same everywhere yet.
     assert wait_until(lambda: run(three, "verify", {}, tmp_path).returncode == 0, 60)
-    client(three).put_object(Bucket="demo", Key="golden-object", Body=b"hello", Metadata={"a": "b"}, Tagging="c=d")
+    boto_of(three).put_object(Bucket="demo", Key="golden-object", Body=b"hello", Metadata={"a": "b"}, Tagging="c=d")
     made = ""
     names = {**files, **stopped}
     script = [f"{line} --json" for line in SCRIPT] + WITHOUT_A_SERVER

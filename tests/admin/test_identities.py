@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from support.boto import boto
 from support.cli import run
+from support.expect import refusal
 from support.server import wait_until
 from support.unchanged import unchanged
 
@@ -42,21 +42,7 @@ def told(three, line: str, *more: str) -> dict:
 
 
 def client(three, service: str, key_id: str, secret: str, token: str | None = None, node: int = 1):
-    return boto3.client(
-        service,
-        endpoint_url="http://" + three.nodes[node]["s3"],
-        region_name=three.region,
-        aws_access_key_id=key_id,
-        aws_secret_access_key=secret,
-        aws_session_token=token,
-        config=Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"}),
-    )
-
-
-def refusal(call, **arguments) -> str:
-    with pytest.raises(ClientError) as refused, unchanged():
-        call(**arguments)
-    return refused.value.response["Error"]["Code"]
+    return boto(service, "http://" + three.nodes[node]["s3"], key_id, secret, token=token)
 
 
 def test_a_group_gives_its_users_what_its_policy_allows(three, policy):

@@ -7,9 +7,9 @@ import os
 import re
 from pathlib import Path
 
-import boto3
 import pytest
 import yaml
+from support.boto import boto_of
 from support.cli import run
 from support.server import wait_until
 
@@ -37,13 +37,7 @@ metric and label they name exists. `archipel metric list` shows the same.
 def metrics(three, sdk) -> str:
     """The metrics of a node that has served each kind of request."""
     node = three.nodes[0]
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=three.endpoint,
-        region_name=three.region,
-        aws_access_key_id=three.access_key,
-        aws_secret_access_key=three.secret_key,
-    )
+    s3 = boto_of(three)
     s3.put_object(Bucket=three.bucket, Key="metrics", Body=b"x" * 100_000)
     s3.get_object(Bucket=three.bucket, Key="metrics")["Body"].read()
     # The metrics of quotas have samples once a bucket with a quota was counted, which is each minute.

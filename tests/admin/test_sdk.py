@@ -11,9 +11,9 @@ import sys
 import threading
 from pathlib import Path
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
+from support.boto import boto
 from support.unchanged import unchanged
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk/python/examples"
@@ -26,14 +26,7 @@ def admin(three, sdk):
 
 
 def s3_of(three, key: str, secret: str, node: int = 0):
-    endpoint = f"http://{three.nodes[node]['s3']}"
-    return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name=three.region,
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-    )
+    return boto("s3", f"http://{three.nodes[node]['s3']}", key, secret)
 
 
 def test_a_bucket_and_a_key_are_made_and_used_through_another_node(three, admin):

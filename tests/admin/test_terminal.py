@@ -14,9 +14,9 @@ import termios
 import urllib.error
 import urllib.request
 
-import boto3
 import pytest
 from support import cli
+from support.boto import boto_of
 from support.server import binary
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -70,13 +70,7 @@ def test_states_have_colours_unless_they_are_refused(three):
 @pytest.fixture
 def slow_scrub(three):
     """Data that a scrub of 1 MB a second needs some time for."""
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=three.endpoint,
-        region_name=three.region,
-        aws_access_key_id=three.access_key,
-        aws_secret_access_key=three.secret_key,
-    )
+    s3 = boto_of(three)
     s3.put_object(Bucket=three.bucket, Key="terminal", Body=os.urandom(4_000_000))
 
 

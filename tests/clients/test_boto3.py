@@ -2,7 +2,7 @@
 
 import pytest
 from boto3.s3.transfer import TransferConfig
-from conftest import boto3_client
+from support.boto import boto_of
 from support.data import MIB, content
 from support.expect import holds
 
@@ -22,7 +22,7 @@ def test_transfer_manager(s3, bucket, tmp_path, size):
 @pytest.mark.parametrize("calculation", ["when_supported", "when_required"])
 def test_checksum_settings(server, bucket, calculation):
     """The SDK's default sends a CRC32 trailer with everything; the other setting sends none."""
-    client = boto3_client(
+    client = boto_of(
         server, request_checksum_calculation=calculation, response_checksum_validation=calculation
     )
     data = content(3 * MIB, calculation)
@@ -33,7 +33,7 @@ def test_checksum_settings(server, bucket, calculation):
 
 def test_signed_payload(server, bucket):
     """Over plain HTTP, with every body hashed into the signature."""
-    client = boto3_client(server, request_checksum_calculation="when_required")
+    client = boto_of(server, request_checksum_calculation="when_required")
     client.meta.config.s3["payload_signing_enabled"] = True
     client.put_object(Bucket=bucket, Key="k", Body=b"signed")
     holds(client, bucket, "k", b"signed")

@@ -8,9 +8,9 @@ import re
 import urllib.request
 from urllib.parse import quote
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
+from support.boto import boto
 from support.browser import Browser
 from support.server import wait_until
 
@@ -120,13 +120,7 @@ def test_key_made_in_the_console_works_until_it_is_disabled(browser, ready):
     key, secret = (re.search(rf'id="made-{part}"[^>]* value="([^"]+)"', made).group(1) for part in ("id", "secret"))
     grant = browser.send("/buckets/demo/settings", change="grant", key=key, read="on", write="on")
     assert grant.status == 303
-    client = boto3.client(
-        "s3",
-        endpoint_url=ready["endpoint"],
-        region_name=ready["region"],
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-    )
+    client = boto("s3", ready["endpoint"], key, secret)
     client.put_object(Bucket="demo", Key="by-the-new-key", Body=b"x")
     assert secret not in browser.get(f"/keys/{key}").text
     assert browser.send(f"/keys/{key}", change="disable").status == 303

@@ -7,10 +7,9 @@ import hashlib
 import os
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from support.boto import boto, boto_of
 from support.data import MIB, content
 from support.server import Demo, lone_server
 from support.tools import run, same_tree
@@ -132,11 +131,7 @@ def tls(tmp_path_factory):
 
 
 def bucket_over_tls(tls, name: str):
-    s3 = boto3.client(
-        "s3", endpoint_url=tls["endpoint"], region_name="us-east-1", verify=tls["ca"],
-        aws_access_key_id=tls["id"], aws_secret_access_key=tls["secret"],
-        config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
-    )  # fmt: skip
+    s3 = boto("s3", tls["endpoint"], tls["id"], tls["secret"], ca=tls["ca"])
     s3.create_bucket(Bucket=name)
     return s3
 
@@ -184,11 +179,7 @@ def test_disks_and_snapshots_hold_no_plain_text(tmp_path):
     demo = Demo(tmp_path / "data")
     server = demo.start()
     try:
-        config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1})
-        s3 = boto3.client(
-            "s3", endpoint_url=server.endpoint, region_name=server.region, config=config,
-            aws_access_key_id=server.access_key, aws_secret_access_key=server.secret_key,
-        )  # fmt: skip
+        s3 = boto_of(server)
         s3.create_bucket(Bucket="secrets")
         marks = []
         for number, size in enumerate((200, 10_000, 70_000, 2 * MIB)):
@@ -206,10 +197,7 @@ def test_disks_and_snapshots_hold_no_plain_text(tmp_path):
         assert (mark in stored) != encrypted
     server = demo.start()
     try:
-        s3 = boto3.client(
-            "s3", endpoint_url=server.endpoint, region_name=server.region, config=config,
-            aws_access_key_id=server.access_key, aws_secret_access_key=server.secret_key,
-        )  # fmt: skip
+        s3 = boto_of(server)
         for _, _, key, how, body in marks:
             assert s3.get_object(Bucket="secrets", Key=key, **how)["Body"].read() == body
     finally:

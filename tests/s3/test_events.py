@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
-from conftest import boto3_client
+from support.boto import boto_of
 from support.expect import refused
 from support.hook import Hook
 from support.server import Demo, Server, wait_until
@@ -40,7 +38,7 @@ def cluster(tmp_path_factory, hook):
 
 @pytest.fixture(scope="module")
 def client(cluster):
-    return boto3_client(cluster, retries=4)
+    return boto_of(cluster, attempts=4)
 
 
 ARN = "arn:archipel:events::hook:webhook"
@@ -215,7 +213,7 @@ def test_acknowledged_writes_are_told_in_order_when_a_node_is_killed(client, hoo
     """This is the last test, because a node stays dead."""
     notify(client, place, rule())
     endpoints = [f"http://{node['s3']}" for node in cluster.nodes[:2]]
-    clients = [boto3_client(replace(cluster, endpoint=endpoint)) for endpoint in endpoints]
+    clients = [boto_of(cluster, endpoint) for endpoint in endpoints]
     acknowledged: dict[str, list[int]] = {}
     stop = time.monotonic() + 8
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import boto3_client
+from support.boto import boto_of
 from support.expect import keys, refused
 from support.unchanged import Admin
 from support.server import Demo, binary, wait_until
@@ -26,7 +26,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(cluster):
-    return boto3_client(cluster, retries=4)
+    return boto_of(cluster, attempts=4)
 
 
 @pytest.fixture

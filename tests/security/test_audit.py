@@ -7,10 +7,9 @@ import json
 import threading
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from support.boto import boto
 from support.server import Server, lone_server, wait_until
 
 pytestmark = pytest.mark.process
@@ -51,9 +50,7 @@ def test_log_says_who_did_what(node):
     key = server.cli_json("key", "create", "tester", "--create-bucket")
 
     def client(secret: str):
-        config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1})
-        names = {"aws_access_key_id": key["id"], "aws_secret_access_key": secret, "region_name": "us-east-1"}
-        return boto3.client("s3", endpoint_url=endpoint, config=config, **names)
+        return boto("s3", endpoint, key["id"], secret)
 
     s3 = client(key["secret"])
     s3.create_bucket(Bucket="audited")

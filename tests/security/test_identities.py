@@ -6,30 +6,20 @@ import json
 import os
 import urllib.request
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from support.boto import boto
 from support.expect import holds, refused
 from support.tools import run
 from support.unchanged import unchanged
 
 pytestmark = pytest.mark.process
 
-ONCE = Config(retries={"total_max_attempts": 1})
 
 
 def client(service: str, server, key: str, secret: str, token: str | None = None):
     """boto3 with a key."""
-    return boto3.client(
-        service,
-        endpoint_url=server.endpoint,
-        region_name=server.region,
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-        aws_session_token=token,
-        config=ONCE,
-    )
+    return boto(service, server.endpoint, key, secret, token=token)
 
 
 @pytest.fixture

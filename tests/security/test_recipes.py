@@ -6,12 +6,10 @@ import json
 import re
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore import UNSIGNED
-from botocore.config import Config
 from s3.test_post_object import send
 from support import sigv4
+from support.boto import boto
 from support.expect import answer, holds, refused
 from support.sigv4 import object_path
 from support.tools import run
@@ -33,7 +31,7 @@ def recipe(title: str, bucket: str, key: str = "") -> str:
 @pytest.fixture
 def nobody(server):
     """boto3 without a key."""
-    return boto3.client("s3", endpoint_url=server.endpoint, region_name=server.region, config=Config(signature_version=UNSIGNED))
+    return boto("s3", server.endpoint, None, None)
 
 
 @pytest.fixture
@@ -44,14 +42,7 @@ def someone(server, make_key):
 
 
 def client_of(server, key):
-    return boto3.client(
-        "s3",
-        endpoint_url=server.endpoint,
-        region_name=server.region,
-        aws_access_key_id=key.access_key,
-        aws_secret_access_key=key.secret_key,
-        config=Config(signature_version="s3v4", retries={"total_max_attempts": 1}),
-    )
+    return boto("s3", server.endpoint, key.access_key, key.secret_key)
 
 
 @pytest.fixture

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import json
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 from cluster.loopback import running
 from faults.cluster import BUCKET
+from support.boto import boto
 from support.server import wait_until
 
 pytestmark = pytest.mark.process
 
 # A node that does not confirm a change learns of it when its control data is next confirmed.
 LEASE_S = 30
-
-
-def client(service: str, node, key: str, secret: str, token: str | None = None):
-    return boto3.client(
-        service,
-        endpoint_url=node.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-        aws_session_token=token,
-        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +28,7 @@ def cluster(tmp_path_factory):
 def iam(cluster):
     first = cluster.nodes[0]
     key = first.admin("POST", "/v1/users/admin/keys", {})
-    return client("iam", first, key["id"], key["secret"])
+    return boto("iam", first.endpoint, key["id"], key["secret"])
 
 
 def allow(action: str) -> str:
@@ -58,11 +45,11 @@ class Worker:
         self.name = name
         made = iam.create_access_key(UserName=name)["AccessKey"]
         self.key = made["AccessKeyId"]
-        credentials = (self.key, made["SecretAccessKey"])
+        credentials, token = (self.key, made["SecretAccessKey"]), None
         if session:
-            got = client("sts", cluster.nodes[0], *credentials).get_session_token()["Credentials"]
-            credentials = (got["AccessKeyId"], got["SecretAccessKey"], got["SessionToken"])
-        self.s3 = [client("s3", node, *credentials) for node in cluster.nodes]
+            got = boto("sts", cluster.nodes[0].endpoint, *credentials).get_session_token()["Credentials"]
+            credentials, token = (got["AccessKeyId"], got["SecretAccessKey"]), got["SessionToken"]
+        self.s3 = [boto("s3", node.endpoint, *credentials, token=token) for node in cluster.nodes]
 
     def code(self, number: int) -> str:
         """What a node refuses with; nothing if it does not."""

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import boto3
 import pytest
-from botocore.config import Config
 from s3.test_post_object import policy, send
+from support.boto import boto_of
 from support.expect import absent, answer, holds
 from support.tools import run
 from support.unchanged import unchanged
@@ -97,14 +97,8 @@ def test_expired(plain, bucket):
 
 
 def test_virtual_host_style(server, s3, bucket):
-    client = boto3.client(
-        "s3",
-        endpoint_url=server.endpoint.replace("127.0.0.1", "localhost"),
-        region_name=server.region,
-        aws_access_key_id=server.access_key,
-        aws_secret_access_key=server.secret_key,
-        config=Config(s3={"addressing_style": "virtual"}),
-    )
+    endpoint = server.endpoint.replace("127.0.0.1", "localhost")
+    client = boto_of(server, endpoint, style="virtual", signature_version=None)
     s3.put_object(Bucket=bucket, Key="k", Body=b"virtual")
     url = client.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})
     host = urlsplit(url).netloc

@@ -7,10 +7,9 @@ import socket
 import uuid
 from urllib.parse import quote
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from support.boto import boto
 from support.expect import refused
 
 pytestmark = pytest.mark.process
@@ -26,14 +25,7 @@ TRUST = json.dumps(
 
 def client(service: str, server, key: str, secret: str):
     """boto3 with a key."""
-    return boto3.client(
-        service,
-        endpoint_url=server.endpoint,
-        region_name=server.region,
-        aws_access_key_id=key,
-        aws_secret_access_key=secret,
-        config=Config(retries={"total_max_attempts": 1}),
-    )
+    return boto(service, server.endpoint, key, secret)
 
 
 @pytest.fixture

@@ -7,15 +7,13 @@ import json
 import os
 import stat
 
-import boto3
-import botocore
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 from cluster.loopback import running
 from faults.cluster import BUCKET
 from faults.injector import clocks_can_jump, give_clock, set_clock
 from support import oidc_provider
+from support.boto import boto
 from support.client import Client
 from support.server import wait_until
 from support.sigv4 import Credentials, shifted
@@ -25,7 +23,6 @@ pytestmark = pytest.mark.process
 
 HOUR = 3600
 ALGORITHMS = ("RS256", "ES256")
-ONCE = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"})
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +48,7 @@ def cluster(provider, tmp_path_factory):
         first = cluster.nodes[0]
         first.admin("POST", "/v1/users", {"name": "admin", "attach": ["AdministratorAccess"]})
         key = first.admin("POST", "/v1/users/admin/keys", {})
-        iam = boto3.client(
-            "iam",
-            endpoint_url=first.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=key["id"],
-            aws_secret_access_key=key["secret"],
-            config=ONCE,
-        )
+        iam = boto("iam", first.endpoint, key["id"], key["secret"])
         made = iam.create_open_id_connect_provider(Url=provider.issuer, ClientIDList=[f"archipel-{a}" for a in ALGORITHMS])
         name = provider.issuer.removeprefix("http://")
         statement = {
@@ -78,8 +68,7 @@ ROLE = "arn:aws:iam::000000000000:role/worker"
 
 def assume(node, token: str, **more) -> dict:
     """The answer of AssumeRoleWithWebIdentity, which nothing but the token signs."""
-    unsigned = Config(signature_version=botocore.UNSIGNED, retries={"total_max_attempts": 1})
-    sts = boto3.client("sts", endpoint_url=node.endpoint, region_name="us-east-1", config=unsigned)
+    sts = boto("sts", node.endpoint, None, None)
     return sts.assume_role_with_web_identity(RoleArn=ROLE, RoleSessionName="job", WebIdentityToken=token, **more)
 
 
@@ -101,15 +90,7 @@ def test_every_node_takes_tokens_of_both_algorithms(cluster, provider):
             got = answer["Credentials"]
             # At another node than the one that gave the session.
             other = cluster.nodes[(node.number + 1) % 3]
-            s3 = boto3.client(
-                "s3",
-                endpoint_url=other.endpoint,
-                region_name="us-east-1",
-                aws_access_key_id=got["AccessKeyId"],
-                aws_secret_access_key=got["SecretAccessKey"],
-                aws_session_token=got["SessionToken"],
-                config=ONCE,
-            )
+            s3 = boto("s3", other.endpoint, got["AccessKeyId"], got["SecretAccessKey"], token=got["SessionToken"])
             s3.put_object(Bucket=BUCKET, Key=f"{algorithm}/{node.number}", Body=b"x")
         assert code_of(cluster.nodes[0], provider.token("job-2", algorithm)) == "AccessDenied"
         head, body, signature = token.split(".")

@@ -23,6 +23,16 @@ def refused(status: int, *codes: str):
         raise AssertionError(f"was not refused with {status} {codes}")
 
 
+def refusal(call, **arguments) -> str:
+    """The code with which this boto3 call is refused. It must change no row."""
+    try:
+        with unchanged():
+            call(**arguments)
+    except ClientError as error:
+        return error.response["Error"]["Code"]
+    raise AssertionError("was not refused")
+
+
 def answer(response: Response | None, status: int, *codes: str) -> Response:
     """Asserts status and (for errors) code of a raw answer."""
     assert response is not None, "closed without an answer"

@@ -15,12 +15,11 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urldefrag, urlsplit
 
-import boto3
-from botocore.config import Config
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+from support.boto import boto_of  # noqa: E402
 from support.server import Demo, binary, wait_until  # noqa: E402
 
 DOMAIN = "docs.example.org"
@@ -46,14 +45,7 @@ def generate(folder: Path) -> Path:
 
 def upload(info, site: Path) -> list[str]:
     """Stores the site's files in a bucket with the domain's name. Returns their keys."""
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=info.endpoint,
-        region_name=info.region,
-        aws_access_key_id=info.access_key,
-        aws_secret_access_key=info.secret_key,
-        config=Config(s3={"addressing_style": "path"}),
-    )
+    s3 = boto_of(info, attempts=3)
     s3.create_bucket(Bucket=DOMAIN)
     keys = []
     for file in sorted(path for path in site.glob("**/*") if path.is_file()):

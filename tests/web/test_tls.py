@@ -8,9 +8,8 @@ import ssl
 import subprocess
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
+from support.boto import boto
 from support.server import Server, binary, free_port, wait_until
 
 pytestmark = pytest.mark.process
@@ -64,15 +63,7 @@ class Node:
             connection.close()
 
     def s3(self, ca: Path, key: dict):
-        return boto3.client(
-            "s3",
-            endpoint_url=f"https://127.0.0.1:{self.ports['s3']}",
-            region_name="us-east-1",
-            aws_access_key_id=key["id"],
-            aws_secret_access_key=key["secret"],
-            verify=str(ca),
-            config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
-        )
+        return boto("s3", f"https://127.0.0.1:{self.ports['s3']}", key["id"], key["secret"], ca=ca)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,9 @@ import os
 import signal
 import subprocess
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from support.boto import boto_of
 from support.server import Demo, binary, wait_until
 from support.unchanged import unchanged
 
@@ -50,14 +49,7 @@ class Cluster:
         self.web = [node["web"] for node in self.nodes]
 
     def s3(self, node: int = 0):
-        return boto3.client(
-            "s3",
-            endpoint_url=f"http://{self.nodes[node]['s3']}",
-            region_name=self.info.region,
-            aws_access_key_id=self.info.access_key,
-            aws_secret_access_key=self.info.secret_key,
-            config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 3}),
-        )
+        return boto_of(self.info, f"http://{self.nodes[node]['s3']}", attempts=3)
 
     def cli(self, *arguments: str, node: int = 0) -> str:
         command = [str(binary()), *arguments, "--data-dir", self.nodes[node]["dir"]]
