@@ -82,17 +82,32 @@ def test_missing_bucket_everywhere(s3, raw, nothing_changes):
     assert reply.status == 404 and reply.body == b""
 
 
+def test_a_name_that_no_bucket_can_have(raw):
+    for name in ("Ab_", "x..y", "a" * 64):
+        answer(raw.request("GET", f"/{name}"), 400, "InvalidBucketName")
+
+
+def test_the_region_of_a_bucket_that_one_may_not_see(raw, bucket, server):
+    reply = raw.request("HEAD", f"/{bucket}", anonymous=True)
+    assert reply.status == 403 and reply.headers["x-amz-bucket-region"] == server.region
+
+
 def test_location(s3, bucket, server):
     location = s3.get_bucket_location(Bucket=bucket)["LocationConstraint"]
     assert location == (None if server.region == "us-east-1" else server.region)
 
 
 def test_create_in_another_region_is_refused(s3, nothing_changes):
+    constraints = {
+        "eu-central-1": "IllegalLocationConstraintException",
+        "nowhere": "InvalidLocationConstraint",
+    }
     with nothing_changes():
-        with refused(400, "IllegalLocationConstraintException", "InvalidLocationConstraint"):
-            s3.create_bucket(
-                Bucket="elsewhere-1", CreateBucketConfiguration={"LocationConstraint": "mars-north-1"}
-            )
+        for constraint, code in constraints.items():
+            with refused(400, code):
+                s3.create_bucket(
+                    Bucket="elsewhere-1", CreateBucketConfiguration={"LocationConstraint": constraint}
+                )
     with refused(404):
         s3.head_bucket(Bucket="elsewhere-1")
 
@@ -151,3 +166,8 @@ def test_virtual_host_style(raw, s3, bucket):
     assert [c.findtext("Key") for c in listing.iter("Contents")] == ["folder/a b"]
     answer(raw.request("HEAD", "/", host=host), 200)
     answer(raw.request("DELETE", "/folder/a%20b", host=host), 204)
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="folder/large")["UploadId"]
+    part = s3.upload_part(Bucket=bucket, Key="folder/large", UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
+    document = f"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{part}</ETag></Part></CompleteMultipartUpload>"
+    done = raw.request("POST", "/folder/large", query=[("uploadId", upload)], body=document.encode(), host=host)
+    assert answer(done, 200).xml().findtext("Location") == f"http://{host}/folder/large"

@@ -87,6 +87,14 @@ def test_wrong_md5_deletes_nothing(raw, s3, bucket, nothing_changes):
     absent(s3, bucket, "k")
 
 
+def test_a_request_without_a_digest_deletes_nothing(raw, s3, bucket, nothing_changes):
+    raw.put(bucket, "k", b"x")
+    body = b"<Delete><Object><Key>k</Key></Object></Delete>"
+    with nothing_changes():
+        answer(raw.request("POST", f"/{bucket}", [("delete", "")], body=body), 400, "InvalidRequest")
+    holds(s3, bucket, "k", b"x")
+
+
 def test_a_version_is_not_ignored(s3, bucket, nothing_changes):
     """No versioning: deleting some version must not delete the object."""
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")

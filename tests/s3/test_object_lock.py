@@ -228,3 +228,11 @@ def test_a_policy_bounds_retentions(s3, locked):
             s3.put_object_retention(**named, Retention=asked)
         with refused(403, "AccessDenied"):
             put(s3, locked, ObjectLockMode=asked["Mode"], ObjectLockRetainUntilDate=asked["RetainUntilDate"])
+
+
+def test_event_holds_are_refused(raw, locked):
+    """They would protect the version; nothing here does."""
+    for headers in ([("x-amz-object-lock-event-hold", "ON")], [("x-amz-object-lock-event-hold-duration-days", "30")]):
+        with unchanged():
+            reply = raw.request("PUT", object_path(locked, "k"), headers=headers, body=b"x")
+            answer(reply, 501, "NotImplemented")

@@ -312,3 +312,47 @@ def test_parallel_readers_and_writers(s3, bucket):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(step, range(80)))
+
+
+def test_reads_ignore_unknown_parameters(raw, bucket):
+    """Links to fonts and styles have them: `font.eot?iefix`, `site.css?v=`."""
+    raw.put(bucket, "font.eot", b"x")
+    for query in ([("iefix", "")], [("v", "")], [("1732680000", ""), ("x", "1")]):
+        for method in ("GET", "HEAD"):
+            answer(raw.request(method, f"/{bucket}/font.eot", query), 200)
+        answer(raw.request("GET", f"/{bucket}", query), 200)
+    with unchanged():
+        answer(raw.request("PUT", f"/{bucket}/font.eot", [("iefix", "")], body=b"y"), 501, "NotImplemented")
+
+
+def test_the_first_part_of_an_empty_object_is_the_whole(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"")
+    for got in (
+        s3.get_object(Bucket=bucket, Key="k", PartNumber=1),
+        s3.head_object(Bucket=bucket, Key="k", PartNumber=1),
+    ):
+        assert got["ResponseMetadata"]["HTTPStatusCode"] == 200
+        assert got["ContentLength"] == 0 and "ContentRange" not in got
+
+
+def test_listings_and_heads_tell_one_time(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    (listed,) = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    assert listed["LastModified"] == s3.head_object(Bucket=bucket, Key="k")["LastModified"]
+
+
+def test_content_encoding_stays_as_it_was_given(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", ContentEncoding="gzip, deflate")
+    assert s3.head_object(Bucket=bucket, Key="k")["ContentEncoding"] == "gzip, deflate"
+
+
+def test_attributes_that_did_not_change(raw, bucket):
+    raw.put(bucket, "k", b"x")
+    headers = [("x-amz-object-attributes", "ETag"), ("If-None-Match", etag(b"x"))]
+    answer(raw.request("GET", f"/{bucket}/k", [("attributes", "")], headers), 304)
+
+
+def test_other_authorisations(raw, bucket):
+    reply = raw.request("GET", f"/{bucket}", headers=[("Authorization", "Bearer token")], anonymous=True)
+    answer(reply, 400, "InvalidArgument")
+    assert b"token" not in reply.body

@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import pytest
+from support.boto import boto
 from support.server import binary
 from support.sigv4 import Credentials
 from support.tools import aws_env  # noqa: F401
@@ -37,3 +38,21 @@ def make_key(cli, server):
     yield make
     for key in made:
         cli("key", "delete", key)
+
+
+@pytest.fixture
+def admin(cli):
+    """A user that may do everything: its key and the secret."""
+    cli("user", "create", "admin", "--policy", "AdministratorAccess")
+    key = cli("user", "key", "admin")
+    yield key["id"], key["secret"]
+    for one in cli("user", "info", "admin")["keys"]:
+        cli("key", "delete", one)
+    cli("user", "detach", "admin", "AdministratorAccess")
+    cli("user", "delete", "admin")
+
+
+@pytest.fixture
+def iam(server, admin):
+    """The IAM API, for that user."""
+    return boto("iam", server.endpoint, *admin)

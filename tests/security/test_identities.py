@@ -16,29 +16,6 @@ from support.unchanged import unchanged
 pytestmark = pytest.mark.process
 
 
-
-def client(service: str, server, key: str, secret: str, token: str | None = None):
-    """boto3 with a key."""
-    return boto(service, server.endpoint, key, secret, token=token)
-
-
-@pytest.fixture
-def admin(cli, server):
-    """A user that may do everything, and its key."""
-    cli("user", "create", "admin", "--policy", "AdministratorAccess")
-    key = cli("user", "key", "admin")
-    yield key["id"], key["secret"]
-    for one in cli("user", "info", "admin")["keys"]:
-        cli("key", "delete", one)
-    cli("user", "detach", "admin", "AdministratorAccess")
-    cli("user", "delete", "admin")
-
-
-@pytest.fixture
-def iam(server, admin):
-    return client("iam", server, *admin)
-
-
 def policy(action, resource) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": resource}]})
 
@@ -59,7 +36,7 @@ def test_the_life_of_a_user(iam, server, s3, bucket):
     with pytest.raises(iam.exceptions.EntityAlreadyExistsException), unchanged():
         iam.create_user(UserName="alice")
     key = iam.create_access_key(UserName="alice")["AccessKey"]
-    alice = client("s3", server, key["AccessKeyId"], key["SecretAccessKey"])
+    alice = boto("s3", server.endpoint, key["AccessKeyId"], key["SecretAccessKey"])
     with refused(403, "AccessDenied"):
         alice.get_object(Bucket=bucket, Key="home/alice/x")
     home = policy(["s3:GetObject", "s3:PutObject"], f"arn:aws:s3:::{bucket}/home/${{aws:username}}/*")
@@ -73,7 +50,7 @@ def test_the_life_of_a_user(iam, server, s3, bucket):
     iam.update_access_key(UserName="alice", AccessKeyId=key["AccessKeyId"], Status="Inactive")
     with refused(403, "InvalidAccessKeyId"):
         alice.get_object(Bucket=bucket, Key="home/alice/x")
-    rotated = client("s3", server, second["AccessKeyId"], second["SecretAccessKey"])
+    rotated = boto("s3", server.endpoint, second["AccessKeyId"], second["SecretAccessKey"])
     holds(rotated, bucket, "home/alice/x", b"x")
     states = {k["AccessKeyId"]: k["Status"] for k in iam.list_access_keys(UserName="alice")["AccessKeyMetadata"]}
     assert states == {key["AccessKeyId"]: "Inactive", second["AccessKeyId"]: "Active"}
@@ -101,7 +78,7 @@ def test_create_bucket_does_not_set_what_a_policy_denies(iam, server, s3, make_b
     }
     iam.create_user(UserName="carol")
     key = iam.create_access_key(UserName="carol")["AccessKey"]
-    carol = client("s3", server, key["AccessKeyId"], key["SecretAccessKey"])
+    carol = boto("s3", server.endpoint, key["AccessKeyId"], key["SecretAccessKey"])
     allow = {"Effect": "Allow", "Action": "s3:CreateBucket", "Resource": "*"}
     for action, settings in asked.items():
         deny = {"Effect": "Deny", "Action": action, "Resource": "*"}
@@ -134,7 +111,7 @@ def test_groups_and_managed_policies_in_terraforms_order(iam, server, s3, bucket
     iam.attach_group_policy(GroupName="readers", PolicyArn=arn)
     assert iam.list_attached_group_policies(GroupName="readers")["AttachedPolicies"] == [{"PolicyName": "read", "PolicyArn": arn}]
     key = iam.create_access_key(UserName="bob")["AccessKey"]
-    bob = client("s3", server, key["AccessKeyId"], key["SecretAccessKey"])
+    bob = boto("s3", server.endpoint, key["AccessKeyId"], key["SecretAccessKey"])
     holds(bob, bucket, "k", b"x")
 
     for list_of_nothing in ("list_mfa_devices", "list_signing_certificates", "list_ssh_public_keys"):
@@ -161,16 +138,16 @@ def test_a_role_and_its_sessions(iam, admin, server, s3, bucket):
     )
     role = iam.create_role(RoleName="worker", AssumeRolePolicyDocument=trust)["Role"]
     iam.attach_role_policy(RoleName="worker", PolicyArn="arn:aws:iam::aws:policy/AmazonS3FullAccess")
-    sts = client("sts", server, *admin)
+    sts = boto("sts", server.endpoint, *admin)
     assert sts.get_caller_identity()["Arn"] == "arn:aws:iam::000000000000:user/admin"
     only = policy("s3:GetObject", f"arn:aws:s3:::{bucket}/a/*")
     got = sts.assume_role(RoleArn=role["Arn"], RoleSessionName="job", Policy=only)["Credentials"]
-    keys = (got["AccessKeyId"], got["SecretAccessKey"], got["SessionToken"])
-    worker = client("s3", server, *keys)
+    keys, token = (got["AccessKeyId"], got["SecretAccessKey"]), got["SessionToken"]
+    worker = boto("s3", server.endpoint, *keys, token=token)
     holds(worker, bucket, "a/k", b"x")
     with refused(403, "AccessDenied"):
         worker.put_object(Bucket=bucket, Key="a/k", Body=b"y")
-    who = client("sts", server, *keys).get_caller_identity()
+    who = boto("sts", server.endpoint, *keys, token=token).get_caller_identity()
     assert who["Arn"] == "arn:aws:sts::000000000000:assumed-role/worker/job"
     url = worker.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "a/k"})
     with urllib.request.urlopen(url, timeout=30) as answer:
@@ -178,9 +155,9 @@ def test_a_role_and_its_sessions(iam, admin, server, s3, bucket):
     # The session ends when the key that asked for it is disabled.
     admin_iam = iam
     second = admin_iam.create_access_key(UserName="admin")["AccessKey"]
-    other = client("sts", server, second["AccessKeyId"], second["SecretAccessKey"])
+    other = boto("sts", server.endpoint, second["AccessKeyId"], second["SecretAccessKey"])
     got = other.get_session_token()["Credentials"]
-    session = client("s3", server, got["AccessKeyId"], got["SecretAccessKey"], got["SessionToken"])
+    session = boto("s3", server.endpoint, got["AccessKeyId"], got["SecretAccessKey"], token=got["SessionToken"])
     holds(session, bucket, "a/k", b"x")
     admin_iam.update_access_key(UserName="admin", AccessKeyId=second["AccessKeyId"], Status="Inactive")
     with refused(403, "InvalidAccessKeyId"):
@@ -217,7 +194,7 @@ def test_the_aws_command_line(admin, server):
 
 def test_keys_are_disabled_by_an_operator(cli, server, make_key):
     key = make_key("operator's")
-    own = client("s3", server, key.access_key, key.secret_key)
+    own = boto("s3", server.endpoint, key.access_key, key.secret_key)
     own.list_buckets()
     assert cli("key", "disable", key.access_key)["disabled"]
     with refused(403, "InvalidAccessKeyId"):

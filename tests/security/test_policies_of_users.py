@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.boto import boto
 from support.expect import refused
 
 pytestmark = pytest.mark.process
@@ -22,14 +23,14 @@ def document(*statements: dict) -> str:
 
 
 @pytest.fixture
-def user(iam, boto):
+def user(iam, server):
     """Gives a user that has these statements as its policy, as a client of S3 (or of another service)."""
     iam.create_user(UserName="limited", Tags=[{"Key": "team", "Value": "blue"}])
     key = iam.create_access_key(UserName="limited")["AccessKey"]
 
     def given(*statements: dict, service: str = "s3"):
         iam.put_user_policy(UserName="limited", PolicyName="p", PolicyDocument=document(*statements))
-        return boto(service, key["AccessKeyId"], key["SecretAccessKey"])
+        return boto(service, server.endpoint, key["AccessKeyId"], key["SecretAccessKey"])
 
     yield given
     iam.delete_access_key(UserName="limited", AccessKeyId=key["AccessKeyId"])
@@ -156,7 +157,7 @@ def test_tags_of_what_an_action_is_about(user, iam):
             iam.delete_user(UserName=name)
 
 
-def test_a_session_does_not_outlive_the_policy_that_limits_it(user, iam, boto, s3, bucket):
+def test_a_session_does_not_outlive_the_policy_that_limits_it(user, iam, server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"{ACCOUNT}:root"}}
     role = iam.create_role(RoleName="reader", AssumeRolePolicyDocument=document(trust))["Role"]
@@ -171,7 +172,8 @@ def test_a_session_does_not_outlive_the_policy_that_limits_it(user, iam, boto, s
             Policy=document(statement("Allow", "s3:*")),
             PolicyArns=[{"arn": arn}],
         )["Credentials"]
-        session = boto("s3", assumed["AccessKeyId"], assumed["SecretAccessKey"], assumed["SessionToken"])
+        keys = assumed["AccessKeyId"], assumed["SecretAccessKey"]
+        session = boto("s3", server.endpoint, *keys, token=assumed["SessionToken"])
         with refused(403, "AccessDenied"):
             session.get_object(Bucket=bucket, Key="k")
     finally:

@@ -23,29 +23,6 @@ TRUST = json.dumps(
 )
 
 
-def client(service: str, server, key: str, secret: str):
-    """boto3 with a key."""
-    return boto(service, server.endpoint, key, secret)
-
-
-@pytest.fixture
-def admin(cli):
-    """A user that may do everything, and its key."""
-    name = f"terraform-{uuid.uuid4().hex[:8]}"
-    cli("user", "create", name, "--policy", "AdministratorAccess")
-    key = cli("user", "key", name)
-    yield key["id"], key["secret"]
-    for one in cli("user", "info", name)["keys"]:
-        cli("key", "delete", one)
-    cli("user", "detach", name, "AdministratorAccess")
-    cli("user", "delete", name)
-
-
-@pytest.fixture
-def iam(server, admin):
-    return client("iam", server, *admin)
-
-
 def tags(answer) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in answer["Tags"]}
 
@@ -128,7 +105,7 @@ def names_with_the_account(monkeypatch):
 
 @pytest.fixture
 def control(server, admin):
-    return client("s3control", server, *admin)
+    return boto("s3control", server.endpoint, *admin)
 
 
 def test_tags_of_a_bucket_by_s3_control(control, server, s3, bucket, raw):
@@ -168,7 +145,7 @@ def test_tags_by_s3_control_need_their_own_action(server, iam, bucket):
     name = f"tagger-{uuid.uuid4().hex[:8]}"
     iam.create_user(UserName=name)
     key = iam.create_access_key(UserName=name)["AccessKey"]
-    control = client("s3control", server, key["AccessKeyId"], key["SecretAccessKey"])
+    control = boto("s3control", server.endpoint, key["AccessKeyId"], key["SecretAccessKey"])
     arn = {"AccountId": ACCOUNT, "ResourceArn": f"arn:aws:s3:::{bucket}"}
 
     def allow(*actions: str) -> None:

@@ -4,7 +4,8 @@ use archipel_access::Action;
 use archipel_model::identity::{Attached, Group, Reference, check_path};
 
 use super::error::IamResult;
-use super::service::{Ask, Resource};
+use super::resource::Resource;
+use super::service::Ask;
 use super::{reply, users};
 use crate::s3::xml::Writer;
 

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `service` | from a request to an answer: form, signature, decision |
 //! | `form`, `error`, `reply` | parameters, errors, documents |
-//! | `actions` | the table of actions: resources and parameters |
+//! | `actions`, `resource` | the table of actions and their parameters; what they act on |
 //! | `account` | the account's counts and aliases |
 //! | `users`, `keys`, `groups`, `roles`, `policies`, `providers` | the actions on each |
 //! | `inline`, `attached`, `tags` | what users, groups and roles share |
@@ -31,6 +31,7 @@ mod keys;
 mod policies;
 mod providers;
 mod reply;
+mod resource;
 mod roles;
 pub(crate) mod service;
 mod tags;
@@ -39,4 +40,5 @@ pub(crate) mod tests;
 mod users;
 
 pub(crate) use error::{IamError, IamResult};
-pub(crate) use service::{Ask, Resource};
+pub(crate) use resource::Resource;
+pub(crate) use service::Ask;

@@ -4,7 +4,8 @@ use archipel_access::Action;
 use archipel_model::identity::{Attached, Group, NewUser, User, check_path};
 
 use super::error::{IamError, IamResult};
-use super::service::{Ask, Resource};
+use super::resource::Resource;
+use super::service::Ask;
 use super::{groups, reply};
 use crate::s3::xml::Writer;
 

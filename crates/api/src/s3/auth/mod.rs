@@ -9,12 +9,13 @@
 mod caller;
 mod check;
 pub(crate) mod conditions;
+mod new_bucket;
 mod object;
 
 use std::sync::Arc;
 
-use archipel_access::{Action, Context, Decision, Reason, Request, decide};
-use archipel_model::{Bucket, GivenVersion, Model, Tags, VersionId, check_bucket_name};
+use archipel_access::{Action, Decision, Reason, Request, decide};
+use archipel_model::{Bucket, GivenVersion, Model, VersionId, check_bucket_name};
 
 use super::call::{Call, version_of};
 use super::copy_source::CopySourceName;
@@ -28,6 +29,7 @@ use conditions::On;
 
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
+pub use new_bucket::NewBucket;
 
 /// A resource on which the caller may do what its operation needs.
 pub struct Authorised<T> {
@@ -156,31 +158,6 @@ pub fn service(call: &Call<'_>, caller: &Caller) -> S3Result<Authorised<OnServic
         caller: caller.clone(),
         on: OnService { all },
     })
-}
-
-/// What CreateBucket asks for in its document.
-#[derive(Default)]
-pub struct NewBucket {
-    /// The region.
-    pub region: Option<String>,
-    /// The tags.
-    pub tags: Tags,
-}
-
-impl NewBucket {
-    fn describe(&self, context: &mut Context) {
-        if let Some(region) = &self.region {
-            context.set("s3:LocationConstraint", region);
-        }
-        if self.tags.is_empty() {
-            return;
-        }
-        for (name, value) in &self.tags {
-            context.set(&format!("aws:RequestTag/{name}"), value);
-        }
-        let names = self.tags.iter().map(|(name, _)| name.clone());
-        context.set_all("aws:TagKeys", names);
-    }
 }
 
 /// Decides whether the caller may create a bucket.
