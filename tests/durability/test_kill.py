@@ -12,7 +12,7 @@ import pytest
 from durability.ledger import ABSENT, Ledger, Writer, digest, verify
 from support.client import Client
 from support.data import MIB, content
-from support.server import Demo, ServerFailed
+from support.server import Demo, ServerFailed, wait_until
 from support.sigv4 import Credentials, object_path
 from support.strace import inject
 
@@ -59,7 +59,7 @@ def test_killed_while_starting(tmp_path, calls):
         info = demo.start()
         writer = Writer(client_of(info), info.bucket, ledger, "w", 1)
         writer.start()
-        time.sleep(1)
+        assert wait_until(lambda: ledger.acknowledged >= 50, 60)
         demo.kill()
         writer.join(30)
         killed = 0

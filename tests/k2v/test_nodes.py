@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.server import Demo, binary, wait_until
+from support.unchanged import Admin
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +37,19 @@ def test_any_node_sees_what_another_acknowledged(endpoints):
     assert [(key["pk"], key["entries"], key["values"]) for key in index] == [("p", 1, 1)]
 
 
-def test_polls_hear_of_other_nodes(endpoints):
+def waiting(node: dict) -> float:
+    """The polls that wait at a node."""
+    return Admin(node["admin"]).metric("archipel_k2v_polls")
+
+
+def test_polls_hear_of_other_nodes(endpoints, nodes):
     endpoints[0].insert("p", "poll", b"0")
     token = endpoints[0].read("p", "poll")[1]
     waited = []
     with ThreadPoolExecutor(3) as pool:
         for n in range(1, 10):
             polls = [pool.submit(endpoint.poll, "p", "poll", token, 60) for endpoint in endpoints]
-            time.sleep(0.2)
+            assert wait_until(lambda: all(waiting(node) == 1 for node in nodes.nodes))
             began = time.monotonic()
             endpoints[n % 3].insert("p", "poll", str(n).encode(), token)
             seen = [poll.result() for poll in polls]
@@ -98,6 +104,12 @@ def read_or_none(endpoint, example):
         return None
 
 
+def all_alive(node: dict) -> bool:
+    """Whether a node hears of all others."""
+    listed = Admin(node["admin"]).call("GET", "/v1/nodes")["items"]
+    return all(one["state"] in ("self", "alive") for one in listed)
+
+
 def test_poll_survives_the_death_of_a_node(endpoints, nodes):
     endpoints[0].insert("p", "killed", b"1")
     token = endpoints[0].read("p", "killed")[1]
@@ -105,9 +117,9 @@ def test_poll_survives_the_death_of_a_node(endpoints, nodes):
     with ThreadPoolExecutor(2) as pool:
         item = pool.submit(endpoints[1].poll, "p", "killed", token, 120)
         range_ = pool.submit(lambda: endpoints[1].poll_range("p", seenMarker=marker, timeout=120))
-        time.sleep(1)
+        assert wait_until(lambda: waiting(nodes.nodes[1]) == 2)
         os.kill(int(nodes.nodes[2]["pid"]), signal.SIGKILL)
-        time.sleep(1)
+        assert wait_until(lambda: not all_alive(nodes.nodes[1]), 60)
         assert not item.done() and not range_.done()
         endpoints[0].insert("p", "killed", b"2", token)
         began = time.monotonic()

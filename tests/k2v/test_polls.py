@@ -7,41 +7,53 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.unchanged import unchanged
+from support.server import wait_until
+from support.unchanged import Admin, unchanged
 
 
-def later(seconds: float, call, *args):
-    timer = threading.Timer(seconds, call, args)
-    timer.start()
-    return timer
+def waiting(server) -> float:
+    """The polls that wait."""
+    return Admin(server.nodes[0]["admin"]).metric("archipel_k2v_polls")
 
 
-def test_poll_item(k2v):
+def once_polled(server, call, *args) -> threading.Thread:
+    """Calls this in a thread of its own as soon as a poll waits."""
+
+    def wait_and_call() -> None:
+        assert wait_until(lambda: waiting(server) > 0)
+        call(*args)
+
+    thread = threading.Thread(target=wait_and_call)
+    thread.start()
+    return thread
+
+
+def test_poll_item(k2v, server):
     k2v.insert("p", "s", b"1")
     _, token = k2v.read("p", "s")
     began = time.monotonic()
     assert k2v.poll("p", "s", token, 1) is None
     assert 0.9 < time.monotonic() - began < 3
-    timer = later(1, k2v.insert, "p", "s", b"2", token)
+    other = once_polled(server, k2v.insert, "p", "s", b"2", token)
     began = time.monotonic()
     values, second = k2v.poll("p", "s", token, 60)
     assert values == [b"2"] and time.monotonic() - began < 5
-    timer.join()
+    other.join()
     # What has changed already is there at once; so is a deletion.
     assert k2v.poll("p", "s", token, 60)[0] == [b"2"]
     k2v.delete("p", "s", second)
     assert k2v.poll("p", "s", second, 60)[0] == [None]
 
 
-def test_poll_range(k2v):
+def test_poll_range(k2v, server):
     k2v.insert("p", "a", b"1")
     first = k2v.poll_range("p")
     assert [item["sk"] for item in first["items"]] == ["a"]
     marker = first["seenMarker"]
     assert k2v.poll_range("p", seenMarker=marker, timeout=1) is None
-    timer = later(1, k2v.insert, "p", "b", b"2")
+    other = once_polled(server, k2v.insert, "p", "b", b"2")
     polled = k2v.poll_range("p", seenMarker=marker, timeout=60)
-    timer.join()
+    other.join()
     assert [(item["sk"], item["v"]) for item in polled["items"]] == [("b", [b"2"])]
     k2v.delete("p", "a", first["items"][0]["ct"])
     # A marker serves for a part of its range, too.
@@ -75,12 +87,12 @@ def test_refused_polls(k2v, example):
         assert error.value.status == 400
 
 
-def test_many_polls_wake_together(k2v):
+def test_many_polls_wake_together(k2v, server):
     k2v.insert("p", "s", b"1")
     _, token = k2v.read("p", "s")
     with ThreadPoolExecutor(100) as pool:
         polls = [pool.submit(k2v.poll, "p", "s", token, 60) for _ in range(100)]
-        time.sleep(1)
+        assert wait_until(lambda: waiting(server) == 100)
         assert not any(poll.done() for poll in polls)
         k2v.insert("p", "s", b"2", token)
         began = time.monotonic()

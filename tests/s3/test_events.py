@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -168,11 +168,7 @@ def test_wrong_configurations_change_nothing(client, hook, place):
 
 def waiting(cluster) -> int:
     """The events that wait, as all nodes together count them."""
-    total = 0
-    for node in cluster.nodes:
-        lines = Admin(node["admin"]).text("/metrics").splitlines()
-        total += sum(int(line.split()[-1]) for line in lines if line.startswith("archipel_events_waiting{"))
-    return total
+    return int(sum(Admin(node["admin"]).metric("archipel_events_waiting") for node in cluster.nodes))
 
 
 def targets(cluster) -> list[dict]:
@@ -214,13 +210,12 @@ def test_acknowledged_writes_are_told_in_order_when_a_node_is_killed(client, hoo
     notify(client, place, rule())
     endpoints = [f"http://{node['s3']}" for node in cluster.nodes[:2]]
     clients = [boto_of(cluster, endpoint) for endpoint in endpoints]
-    acknowledged: dict[str, list[int]] = {}
-    stop = time.monotonic() + 8
+    acknowledged: dict[str, list[int]] = {f"key-{number}": [] for number in range(4)}
+    stop = threading.Event()
 
     def write(number: int) -> None:
         key, size = f"key-{number}", 0
-        acknowledged[key] = []
-        while time.monotonic() < stop:
+        while not stop.is_set():
             size += 1
             try:
                 clients[number % 2].put_object(Bucket=place, Key=key, Body=bytes(size))
@@ -228,10 +223,19 @@ def test_acknowledged_writes_are_told_in_order_when_a_node_is_killed(client, hoo
                 continue
             acknowledged[key].append(size)
 
+    def go_on() -> None:
+        """Waits until more writes of each key were acknowledged."""
+        before = {key: len(sizes) for key, sizes in acknowledged.items()}
+        assert wait_until(lambda: all(len(acknowledged[key]) >= count + 20 for key, count in before.items()), 120)
+
     with ThreadPoolExecutor(4) as pool:
         writers = [pool.submit(write, n) for n in range(4)]
-        time.sleep(3)
-        os.kill(int(cluster.nodes[2]["pid"]), signal.SIGKILL)
+        try:
+            go_on()
+            os.kill(int(cluster.nodes[2]["pid"]), signal.SIGKILL)
+            go_on()
+        finally:
+            stop.set()
         for writer in writers:
             writer.result()
 

@@ -49,6 +49,11 @@ class Admin:
         finally:
             connection.close()
 
+    def metric(self, name: str) -> float:
+        """The sum of a metric's values."""
+        lines = self.text("/metrics").splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+
     def has_garbage(self) -> bool:
         gc = self.call("GET", "/v1/status")["upkeep"]["gc"]
         return gc["tasks"] > 0 or gc["dead_grants"]
