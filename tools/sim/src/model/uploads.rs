@@ -26,9 +26,10 @@ use bringing::Bringing;
 pub use catalogue::{for_mutant, small, walks};
 pub use check::{Call, Event, Reply};
 use client::Client;
-pub use packet::{Asker, Packet, RunningFloor};
+pub use packet::{Asker, Packet};
 pub use scenario::{Row, Task, Uploads, Value};
 
+use super::floor::RunningFloor;
 use super::walk::Walk;
 
 /// A replica.
@@ -56,7 +57,7 @@ pub struct World {
     restarts: u8,
     repeats: u8,
     spreads: u8,
-    floor: Option<RunningFloor>,
+    floor: Option<RunningFloor<[Option<Stamp>; 2]>>,
     floors_begun: u8,
     /// The newest epoch that was chosen.
     chosen: u64,

@@ -26,10 +26,11 @@ use stateright::{Model, Property};
 pub use catalogue::{for_mutant, small, walks};
 pub use check::{Call, Event, Reply};
 use client::Client;
-pub use packet::{Packet, Row, RunningFloor};
+pub use packet::{Digest, Packet, Row};
 pub use scenario::{Task, Versions};
 use settings::Change;
 
+use super::floor::RunningFloor;
 use super::walk::Walk;
 
 /// A replica.
@@ -56,7 +57,7 @@ pub struct World {
     restarts: u8,
     repeats: u8,
     spreads: u8,
-    floor: Option<RunningFloor>,
+    floor: Option<RunningFloor<Digest>>,
     floors_begun: u8,
     /// The newest epoch that was chosen.
     chosen: u64,

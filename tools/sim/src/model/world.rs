@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 
 use archipel_base::Stamp;
 use archipel_cluster::register::epoch::Config;
-use archipel_cluster::register::floor::{FloorRequest, FloorRound, Floors};
+use archipel_cluster::register::floor::Floors;
 use archipel_cluster::register::replica::{Bounds, Cell, Recent};
 use archipel_cluster::register::{Answer, Operation, Request, Rules, Start, Version};
 use stateright::{Model, Property};
 
+use super::floor::RunningFloor;
 use super::scenario::Scenario;
 use crate::linear::Event;
 
@@ -82,14 +83,6 @@ pub enum Packet {
     },
 }
 
-/// A floor round in progress.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct RunningFloor {
-    epoch: u64,
-    round: FloorRound<Option<Stamp>>,
-    asking: FloorRequest<Option<Stamp>>,
-}
-
 /// The whole state.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct World {
@@ -101,7 +94,7 @@ pub struct World {
     restarts: u8,
     repeats: u8,
     spreads: u8,
-    floor: Option<RunningFloor>,
+    floor: Option<RunningFloor<Option<Stamp>>>,
     floors_begun: u8,
     /// The newest epoch that was chosen.
     chosen: u64,

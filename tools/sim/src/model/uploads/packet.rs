@@ -1,7 +1,5 @@
-//! Messages, and floor rounds in progress.
+//! Messages.
 
-use archipel_base::Stamp;
-use archipel_cluster::register::floor::{FloorRequest, FloorRound};
 use archipel_cluster::register::{Answer, Intent, Request, Version};
 
 use super::{Row, Value};
@@ -63,12 +61,4 @@ pub enum Packet {
         /// True if a quorum is known to hold it.
         settled: bool,
     },
-}
-
-/// A floor round in progress.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct RunningFloor {
-    pub(super) epoch: u64,
-    pub(super) round: FloorRound<[Option<Stamp>; 2]>,
-    pub(super) asking: FloorRequest<[Option<Stamp>; 2]>,
 }

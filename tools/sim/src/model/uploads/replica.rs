@@ -4,13 +4,14 @@ use std::convert::Infallible;
 
 use archipel_base::Stamp;
 use archipel_cluster::register::epoch::{Fence, fence};
-use archipel_cluster::register::floor::{self, FloorAnswer, FloorOutput, FloorRound};
+use archipel_cluster::register::floor::{self, FloorAnswer, FloorRequest};
 use archipel_cluster::register::intent::{self, Marking, Pointing};
 use archipel_cluster::register::replica::Cell;
 use archipel_cluster::register::rules::Mutant;
 use archipel_cluster::register::{Answer, Intent, Request, Version, replica};
 
-use super::{Action, Node, Row, RunningFloor, Uploads, Value, World};
+use super::{Action, Node, Row, Uploads, Value, World};
+use crate::model::floor::RunningFloor;
 
 fn pointing(row: &Cell<Value>) -> Pointing {
     match row.value {
@@ -195,7 +196,7 @@ impl Uploads {
             actions.push(Action::MarkLater(n));
         }
         if let Some(floor) = &world.floor
-            && floor.round.waiting().contains(n)
+            && floor.waits_for(n)
         {
             actions.push(Action::FloorStep(n));
         }
@@ -208,42 +209,24 @@ impl Uploads {
         let cells = world.nodes.iter().flat_map(|n| &n.cells);
         let seen = cells.map(|cell| cell.stamp.max(cell.promised));
         let floor = seen.max().unwrap_or_default();
-        let (round, output) = FloorRound::new(self.rules, self.start(epoch).quorums, floor);
-        if let FloorOutput::Ask(asking) = output {
-            world.floor = Some(RunningFloor {
-                epoch,
-                round,
-                asking,
-            });
-        }
+        let quorums = self.start(epoch).quorums;
+        world.floor = RunningFloor::begin(self.rules, epoch, quorums, floor);
     }
 
     pub(super) fn floor_step(&self, world: &mut World, n: usize) {
-        let Some(mut flooring) = world.floor.take() else {
+        let Some(floor) = world.floor.take() else {
             return;
         };
         let node = &mut world.nodes[n];
-        let output = match fence(self.rules, node.epoch, flooring.epoch) {
-            Fence::Pass => {
-                let answer = self.answer_floor(node, &flooring);
-                flooring.round.on_answer(n, answer)
-            }
-            Fence::Superseded => return,
-            Fence::Learn => None,
-        };
-        match output {
-            None => world.floor = Some(flooring),
-            Some(FloorOutput::Ask(asking)) => {
-                world.floor = Some(RunningFloor { asking, ..flooring })
-            }
-            Some(FloorOutput::Differ | FloorOutput::Agreed) => {}
-        }
+        let epoch = node.epoch;
+        let answer = |asking| self.answer_floor(node, asking);
+        world.floor = floor.step(self.rules, n, epoch, answer);
     }
 
     fn answer_floor(
         &self,
         node: &mut Node,
-        flooring: &RunningFloor,
+        asking: FloorRequest<[Option<Stamp>; 2]>,
     ) -> FloorAnswer<[Option<Stamp>; 2]> {
         let cells = node.cells.clone();
         let rows_up_to = |floor: Stamp, gone: Stamp| {
@@ -254,13 +237,8 @@ impl Uploads {
                 counts.then_some(cell.stamp)
             }))
         };
-        let Ok(answer) = floor::answer(
-            self.rules,
-            &mut node.floors,
-            node.epoch,
-            flooring.asking,
-            rows_up_to,
-        );
+        let Ok(answer) =
+            floor::answer(self.rules, &mut node.floors, node.epoch, asking, rows_up_to);
         let bounds = self.bounds(node);
         for cell in &mut node.cells {
             *cell = replica::above_floor(cell, &bounds);

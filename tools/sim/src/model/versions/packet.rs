@@ -1,9 +1,8 @@
-//! Messages, and floor rounds in progress.
+//! Messages, and the rows of a replica.
 
 use std::collections::BTreeMap;
 
 use archipel_base::Stamp;
-use archipel_cluster::register::floor::{FloorRequest, FloorRound};
 use archipel_cluster::register::{Answer, Request, Version};
 use archipel_storage::{Value, VersionName};
 
@@ -68,11 +67,3 @@ pub enum Packet {
 
 /// The rows of a replica up to a floor.
 pub type Digest = BTreeMap<Row, Stamp>;
-
-/// A floor round in progress.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct RunningFloor {
-    pub(super) epoch: u64,
-    pub(super) round: FloorRound<Digest>,
-    pub(super) asking: FloorRequest<Digest>,
-}

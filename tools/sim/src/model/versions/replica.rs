@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use archipel_base::Stamp;
 use archipel_cluster::register::epoch::{Fence, fence};
-use archipel_cluster::register::floor::{self, FloorAnswer, FloorOutput, FloorRound};
+use archipel_cluster::register::floor::{self, FloorAnswer, FloorRequest};
 use archipel_cluster::register::replica::Cell;
 use archipel_cluster::register::rules::Mutant;
 use archipel_cluster::register::versions::{self, Kept, VersionReport};
@@ -12,7 +12,8 @@ use archipel_cluster::register::{Answer, Request, Version, replica};
 use archipel_storage::{Value, VersionName};
 
 use super::packet::Digest;
-use super::{Action, Node, Row, RunningFloor, Versions, World};
+use super::{Action, Node, Row, Versions, World};
+use crate::model::floor::RunningFloor;
 
 impl Node {
     pub(super) fn kept(&self, name: VersionName) -> Cell<Value> {
@@ -159,7 +160,7 @@ impl Versions {
             }
         }
         if let Some(floor) = &world.floor
-            && floor.round.waiting().contains(n)
+            && floor.waits_for(n)
         {
             actions.push(Action::FloorStep(n));
         }
@@ -186,39 +187,21 @@ impl Versions {
         let cells = world.nodes.iter().map(|n| &n.current);
         let seen = cells.map(|cell| cell.stamp.max(cell.promised));
         let floor = seen.max().unwrap_or_default();
-        let (round, output) = FloorRound::new(self.rules, self.start(epoch).quorums, floor);
-        if let FloorOutput::Ask(asking) = output {
-            world.floor = Some(RunningFloor {
-                epoch,
-                round,
-                asking,
-            });
-        }
+        let quorums = self.start(epoch).quorums;
+        world.floor = RunningFloor::begin(self.rules, epoch, quorums, floor);
     }
 
     pub(super) fn floor_step(&self, world: &mut World, n: usize) {
-        let Some(mut flooring) = world.floor.take() else {
+        let Some(floor) = world.floor.take() else {
             return;
         };
         let node = &mut world.nodes[n];
-        let output = match fence(self.rules, node.epoch, flooring.epoch) {
-            Fence::Pass => {
-                let answer = self.answer_floor(node, &flooring);
-                flooring.round.on_answer(n, answer)
-            }
-            Fence::Superseded => return,
-            Fence::Learn => None,
-        };
-        match output {
-            None => world.floor = Some(flooring),
-            Some(FloorOutput::Ask(asking)) => {
-                world.floor = Some(RunningFloor { asking, ..flooring })
-            }
-            Some(FloorOutput::Differ | FloorOutput::Agreed) => {}
-        }
+        let epoch = node.epoch;
+        let answer = |asking| self.answer_floor(node, asking);
+        world.floor = floor.step(self.rules, n, epoch, answer);
     }
 
-    fn answer_floor(&self, node: &mut Node, flooring: &RunningFloor) -> FloorAnswer<Digest> {
+    fn answer_floor(&self, node: &mut Node, asking: FloorRequest<Digest>) -> FloorAnswer<Digest> {
         let kept = node
             .kept
             .iter()
@@ -233,13 +216,8 @@ impl Versions {
             });
             Ok::<Digest, Infallible>(rows.map(|(row, stamp, _)| (*row, *stamp)).collect())
         };
-        let Ok(answer) = floor::answer(
-            self.rules,
-            &mut node.floors,
-            node.epoch,
-            flooring.asking.clone(),
-            rows_up_to,
-        );
+        let Ok(answer) =
+            floor::answer(self.rules, &mut node.floors, node.epoch, asking, rows_up_to);
         let bounds = self.bounds(node);
         node.current = replica::above_floor(&node.current, &bounds);
         let gone = |cell: &Cell<Value>| cell.value.is_none() && cell.stamp <= bounds.gone;

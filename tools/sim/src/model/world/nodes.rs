@@ -4,10 +4,11 @@ use std::convert::Infallible;
 
 use archipel_base::Stamp;
 use archipel_cluster::register::epoch::{Fence, fence};
-use archipel_cluster::register::floor::{self, FloorAnswer, FloorOutput, FloorRound};
+use archipel_cluster::register::floor::{self, FloorAnswer, FloorRequest};
 use archipel_cluster::register::{Answer, Request, Version, replica};
 
-use super::{Action, Node, RunningFloor, World};
+use super::{Action, Node, World};
+use crate::model::floor::RunningFloor;
 use crate::model::scenario::Scenario;
 
 impl Scenario {
@@ -65,7 +66,7 @@ impl Scenario {
             actions.extend(others.map(|o| Action::Spread(n, o)));
         }
         if let Some(floor) = &world.floor
-            && floor.round.waiting().contains(n)
+            && floor.waits_for(n)
         {
             actions.push(Action::FloorStep(n));
         }
@@ -80,39 +81,25 @@ impl Scenario {
             .iter()
             .map(|n| n.cell.stamp.max(n.cell.promised));
         let floor = seen.max().unwrap_or_default();
-        let (round, output) = FloorRound::new(self.rules(), self.start(epoch).quorums, floor);
-        if let FloorOutput::Ask(asking) = output {
-            world.floor = Some(RunningFloor {
-                epoch,
-                round,
-                asking,
-            });
-        }
+        let quorums = self.start(epoch).quorums;
+        world.floor = RunningFloor::begin(self.rules(), epoch, quorums, floor);
     }
 
     pub(super) fn floor_step(&self, world: &mut World, n: usize) {
-        let Some(mut flooring) = world.floor.take() else {
+        let Some(floor) = world.floor.take() else {
             return;
         };
         let node = &mut world.nodes[n];
-        let output = match fence(self.rules(), node.epoch, flooring.epoch) {
-            Fence::Pass => {
-                let answer = self.answer_floor(node, &flooring);
-                flooring.round.on_answer(n, answer)
-            }
-            Fence::Superseded => return,
-            Fence::Learn => None,
-        };
-        match output {
-            None => world.floor = Some(flooring),
-            Some(FloorOutput::Ask(asking)) => {
-                world.floor = Some(RunningFloor { asking, ..flooring })
-            }
-            Some(FloorOutput::Differ | FloorOutput::Agreed) => {}
-        }
+        let epoch = node.epoch;
+        let answer = |asking| self.answer_floor(node, asking);
+        world.floor = floor.step(self.rules(), n, epoch, answer);
     }
 
-    fn answer_floor(&self, node: &mut Node, flooring: &RunningFloor) -> FloorAnswer<Option<Stamp>> {
+    fn answer_floor(
+        &self,
+        node: &mut Node,
+        asking: FloorRequest<Option<Stamp>>,
+    ) -> FloorAnswer<Option<Stamp>> {
         let cell = node.cell.clone();
         let rows_up_to = |floor: Stamp, gone: Stamp| {
             // There is only one key, so its stamp describes all rows.
@@ -124,7 +111,7 @@ impl Scenario {
             self.rules(),
             &mut node.floors,
             node.epoch,
-            flooring.asking,
+            asking,
             rows_up_to,
         );
         // Void state is dropped at once: the strictest driver.
