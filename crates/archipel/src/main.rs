@@ -5,8 +5,7 @@
 //! | [`cli`] | commands and their arguments |
 //! | [`config`] | settings: read, checked, typed |
 //! | [`client`], [`socket`] | the client of the admin API, local sockets |
-//! | [`node`], [`storage`], [`listeners`], [`endpoints`] | a running node: storage, model and endpoints wired together
-//! |
+//! | [`node`], [`storage`], [`endpoints`] | a running node: storage, model and endpoints, wired together |
 //! | [`listeners`] | the addresses for users' clients |
 //! | [`network`], [`discovery`] | the network between nodes; looking nodes up |
 //! | [`founding`], [`first_start`] | who founds a cluster alone; the first bucket and access key |
@@ -125,7 +124,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Man { dir } => cli::generate::manual(dir.as_deref()),
         Command::Config { command } => match command {
             ConfigCommand::Check(args) => server::check(&args),
-            ConfigCommand::Example => cli::table::text(config::EXAMPLE.trim_end()),
+            ConfigCommand::Example => cli::table::document(config::EXAMPLE.trim_end()),
         },
     }
 }

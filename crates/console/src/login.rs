@@ -1,8 +1,10 @@
 //! Login by a token of the admin API, or by a link that holds one; and logout.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use archipel_api::admin::types::{CreateToken, TokenInfo, TokenWithSecret};
+use archipel_api::admin::types::{ChangeToken, CreateToken, TokenInfo, TokenWithSecret};
 use archipel_api::serve::Peer;
 use askama::Template;
 use axum::body::Body;
@@ -19,6 +21,9 @@ use crate::session::{LONGEST, Session};
 
 /// The name of a user who logs in with the token of the settings.
 const OPERATOR: &str = "operator";
+
+/// The time to claim a link.
+const CLAIM_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Template)]
 #[template(path = "login.html")]
@@ -68,7 +73,7 @@ async fn answer(app: &App, request: Request<Body>, is_link: bool) -> Response<Bo
         Ok(fields) => fields,
         Err(answer) => return answer,
     };
-    let user = user_of(fields.get("token"), peer);
+    let user = user_with(fields.get("token").to_owned(), peer.map(|peer| peer.0));
     match begin(app, &user, is_link).await {
         Ok(cookie) => with_cookie(see("/cluster"), app.set_cookie(Some(&cookie), secure)),
         Err(fault) if fault.status == StatusCode::UNAUTHORIZED => {
@@ -83,15 +88,15 @@ async fn answer(app: &App, request: Request<Body>, is_link: bool) -> Response<Bo
     }
 }
 
-fn user_of(token: &str, peer: Option<Peer>) -> User {
+fn user_with(token: String, peer: Option<IpAddr>) -> User {
     User {
         session: Arc::new(Session {
-            token: token.to_owned(),
+            token,
             name: String::new(),
             csrf: String::new(),
             own_token: None,
         }),
-        peer: peer.map(|peer| peer.0),
+        peer,
     }
 }
 
@@ -111,15 +116,40 @@ async fn begin(app: &App, user: &User, is_link: bool) -> Result<String, Fault> {
     if !is_link {
         return Ok(app.sessions.begin(token, given.name, None));
     }
+    let own = exchange(app, user, &given).await?;
+    Ok(app
+        .sessions
+        .begin(own.secret, given.name, Some(own.token.id)))
+}
+
+/// Exchanges the token of a link for one of the session. The request that revokes the link's token
+/// has claimed the link. Until then the new token counts for a moment only, so that nothing stays of
+/// a request that comes too late, or that is cut off.
+async fn exchange(app: &App, user: &User, link: &TokenInfo) -> Result<TokenWithSecret, Fault> {
+    let admin = user.admin(app);
     let ask = CreateToken {
-        name: given.name.clone(),
-        scopes: given.scopes,
-        valid_seconds: Some(LONGEST.as_secs()),
+        name: link.name.clone(),
+        scopes: link.scopes.clone(),
+        valid_seconds: Some(CLAIM_TIME.as_secs()),
     };
     let own: TokenWithSecret = admin.send(Method::POST, "/v1/tokens", &ask).await?;
-    admin.delete(&path(&["v1", "tokens", &given.id])).await?;
-    let own_id = Some(own.token.id);
-    Ok(app.sessions.begin(own.secret, given.name, own_id))
+    let own_user = user_with(own.secret.clone(), user.peer);
+    let as_own = own_user.admin(app);
+    let route = path(&["v1", "tokens", &own.token.id]);
+    if let Err(fault) = admin.delete(&path(&["v1", "tokens", &link.id])).await {
+        // If this fails, too, the token expires soon.
+        let _ = as_own.delete(&route).await;
+        return Err(match fault.code.as_str() {
+            "NoSuchToken" => Fault::ended(),
+            _ => fault,
+        });
+    }
+    let longer = ChangeToken {
+        valid_seconds: Some(LONGEST.as_secs()),
+        ..ChangeToken::default()
+    };
+    let _: TokenInfo = as_own.send(Method::PATCH, &route, &longer).await?;
+    Ok(own)
 }
 
 fn with_cookie(mut answer: Response<Body>, cookie: String) -> Response<Body> {

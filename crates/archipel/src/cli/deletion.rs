@@ -4,8 +4,8 @@ use archipel_api::admin::types::DeletionPlan;
 use clap::Args;
 
 use super::bucket::done;
-use super::table;
 use super::target::Target;
+use super::{escape, table};
 use crate::client::{Client, Failure};
 
 /// The options of a command that deletes.
@@ -50,7 +50,7 @@ fn show(target: &Target, plan: &DeletionPlan) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::new(format!(
             "the deletion is not possible: {}",
-            plan.obstacles.join("; ")
+            escape::line(&plan.obstacles.join("; "))
         ))),
     }
 }

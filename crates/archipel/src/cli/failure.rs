@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use super::escape;
 use crate::client::Failure;
 
 /// The exit status of a wrong command line.
@@ -19,9 +20,18 @@ fn is_json_asked<A: AsRef<OsStr>>(arguments: impl Iterator<Item = A>) -> bool {
 pub fn print(failure: &Failure) {
     let mut out = io::stderr().lock();
     let _ = match is_json_asked(std::env::args_os()) {
-        true => writeln!(out, "{:#}", failure.json()),
-        false => writeln!(out, "error: {failure}"),
+        true => writeln!(out, "{}", escape::lines(&format!("{:#}", failure.json()))),
+        false => writeln!(out, "error: {}", shown(failure)),
     };
+}
+
+/// Returns an error for people. That of a server is one line; a command's own may have several.
+fn shown(failure: &Failure) -> String {
+    let text = failure.to_string();
+    match failure {
+        Failure::Own { .. } => escape::lines(&text).into_owned(),
+        Failure::Refused(_) => escape::line(&text).into_owned(),
+    }
 }
 
 /// Prints what the parser of the command line answers: the help that is asked for, or an error.
@@ -43,6 +53,8 @@ pub fn command_line(told: &clap::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]
@@ -51,6 +63,17 @@ mod tests {
         assert!(asked("archipel dance --json"));
         assert!(!asked("archipel k2v insert b p s -- --json"));
         assert!(!asked("archipel bucket list"));
+    }
+
+    #[test]
+    fn an_error_of_a_server_is_one_line_that_commands_no_terminal() {
+        let detail = "no key a\x1b[2J\nerror: b".to_owned();
+        let told = Failure::refused(StatusCode::NOT_FOUND, "NoSuchKey".into(), detail.clone());
+        assert_eq!(
+            shown(&told),
+            "no key a\\u001b[2J\\u000aerror: b (NoSuchKey)"
+        );
+        assert_eq!(shown(&Failure::new(detail)), "no key a\\u001b[2J\nerror: b");
     }
 
     #[test]

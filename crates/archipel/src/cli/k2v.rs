@@ -218,7 +218,7 @@ fn show(door: &Door, answer: &Answer) -> Result<(), Failure> {
                 String::from_utf8_lossy(&bytes).into_owned()
             }
         };
-        table::text(&text)?;
+        table::document(&text)?;
     }
     table::text(&format!("token: {token}"))
 }

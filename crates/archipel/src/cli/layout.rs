@@ -204,7 +204,10 @@ fn show(target: &Target, layout: &LayoutInfo) -> Result<(), Failure> {
         lines(&staged_lines(staged, layout))?;
     }
     match &layout.staged_unknown {
-        Some(why) => table::text(&format!("\nThe staged change cannot be read now: {why}")),
+        Some(why) => {
+            table::text("")?;
+            table::text(&format!("The staged change cannot be read now: {why}"))
+        }
         None => Ok(()),
     }
 }

@@ -88,7 +88,7 @@ fn convert(local: &Local, to: EngineKind) -> Result<(), Failure> {
             old_files,
         });
     }
-    table::text(&format!(
+    table::document(&format!(
         "Converted {} entries ({}) from {from} to {to}, and compared them.\nSet engine = \"{to}\" in the \
          configuration before the server starts. Once it works, remove {}.",
         copied.entries,
@@ -163,7 +163,7 @@ fn rebuild(local: &Local) -> Result<(), Failure> {
              `archipel repair blocks`; alone, `archipel verify --deep` names the objects."
         );
     }
-    table::text(&text)
+    table::document(&text)
 }
 
 /// Runs `work` and shows `progress` meanwhile.

@@ -24,13 +24,12 @@
 //! | [`audit`], [`metric`], [`certificate`] | lines of the audit log, metrics, certificates |
 //! | [`block`] | single blocks |
 //! | [`operation`] | everything that goes on in the background |
-//! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
-//! |
+//! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | the maintenance of stored data |
 //! | [`metadata`] | commands for the metadata of a stopped server |
 //! | [`progress`] | progress on standard error |
 //! | [`top`] | a live view |
 //! | [`filter`], [`deletion`] | common options of lists, and of deletions |
-//! | [`failure`] | errors on standard error |
+//! | [`failure`], [`escape`] | errors on standard error; text from elsewhere, safe for a terminal |
 //! | [`generate`] | shell completions and manual pages |
 //! | [`table`], [`terminal`] | tables for people; width and colours |
 
@@ -47,6 +46,7 @@ pub mod certificate;
 pub mod console;
 pub mod content;
 pub mod deletion;
+pub mod escape;
 pub mod event;
 pub mod failure;
 pub mod filter;

@@ -148,7 +148,7 @@ fn list(target: &Target, mut nodes: Vec<NodeInfo>) -> Result<(), Failure> {
         &rows,
     )?;
     match hint(&nodes) {
-        Some(hint) => table::text(&format!("\n{hint}")),
+        Some(hint) => table::document(&format!("\n{hint}")),
         None => Ok(()),
     }
 }

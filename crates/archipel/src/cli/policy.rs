@@ -222,7 +222,7 @@ async fn show_document(target: &Target, route: &str) -> Result<(), Failure> {
     let policy: PolicyDocument = target.client()?.get(route).await?;
     match target.json {
         true => table::print_json(&policy),
-        false => table::text(policy.document.trim_end()),
+        false => table::document(policy.document.trim_end()),
     }
 }
 
@@ -265,7 +265,7 @@ fn show(target: &Target, policy: &PolicyInfo) -> Result<(), Failure> {
         ("groups", names(&policy.groups)),
         ("roles", names(&policy.roles)),
     ])?;
-    table::text(policy.document.trim_end())
+    table::document(policy.document.trim_end())
 }
 
 /// Returns names in one line.

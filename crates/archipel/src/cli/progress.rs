@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::terminal;
+use super::{escape, terminal};
 
 /// The width of a bar, in characters.
 const WIDTH: u64 = 24;
@@ -39,6 +39,7 @@ impl Progress {
         if self.is_quiet {
             return;
         }
+        let line = escape::line(line);
         if self.is_terminal {
             // A longer line would wrap, and `\r` would return to the beginning of its last part only.
             let fits = terminal::width_of_errors().map_or(usize::MAX, |width| width - 1);

@@ -67,7 +67,7 @@ async fn accept(target: &Target) -> Result<(), Failure> {
     if target.json {
         return table::print_json(&serde_json::json!({ "epoch": epoch }));
     }
-    table::text(&format!(
+    table::document(&format!(
         "This node's data is accepted as it is (layout epoch {epoch}). Run this command on all other nodes, too, \
          before the first one starts.\nThen start all nodes, wait until `archipel status` shows on each that \
          nothing is left to fetch, and run `archipel verify --deep`."
@@ -80,7 +80,7 @@ fn restore(target: &Target, name: &str) -> Result<(), Failure> {
         let previous = kept.display().to_string();
         return table::print_json(&serde_json::json!({ "name": name, "previous": previous }));
     }
-    table::text(&format!(
+    table::document(&format!(
         "The metadata is now that of {name}. The previous metadata is in {}\n\
          When the server starts, it frees content that was written after {name} for good. To go back, swap the \
          two folders before that. Content that was deleted after {name} is gone; `archipel verify --deep` lists \

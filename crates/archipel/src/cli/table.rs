@@ -1,11 +1,12 @@
-//! Tables for people, JSON for programs, on standard output.
+//! Tables for people, JSON for programs, on standard output. What is printed commands no terminal,
+//! whoever wrote it: everything goes through [`escape`], and then gets its colours.
 
 use std::io::{self, Write};
 
 use archipel_base::clock::{SystemClock, WallClock};
 use serde::Serialize;
 
-use super::terminal;
+use super::{escape, terminal};
 use crate::client::Failure;
 
 /// The space between two columns.
@@ -19,16 +20,19 @@ const MIN_CELL: usize = 8;
 pub fn print<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> Result<(), Failure> {
     lines(headings, rows, terminal::width(), terminal::colours())
         .iter()
-        .try_for_each(|line| text(line))
+        .try_for_each(|line| painted(line))
 }
 
-/// Returns the lines of a table for a terminal of this width, or for no terminal.
+/// Returns the lines of a table for a terminal of this width, or for no terminal. They are ready
+/// for [`painted`].
 pub fn lines<const N: usize>(
     headings: [&str; N],
     rows: &[[String; N]],
     width: Option<usize>,
     colours: bool,
 ) -> Vec<String> {
+    let shown = |row: &[String; N]| row.each_ref().map(|cell| escape::line(cell).into_owned());
+    let rows: &[[String; N]] = &rows.iter().map(shown).collect::<Vec<_>>();
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([headings[column].len()]).max().unwrap_or(0)
@@ -101,12 +105,23 @@ pub fn print_pairs(pairs: &[(&str, String)]) -> Result<(), Failure> {
 /// Prints `value` as JSON.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(value).map_err(|e| Failure::new(e.to_string()))?;
-    text(&json)
+    document(&json)
 }
 
-/// Prints a line. A reader that has closed the pipe (`| head`) is not a failure.
+/// Prints one line.
 pub fn text(line: &str) -> Result<(), Failure> {
-    match writeln!(io::stdout().lock(), "{line}") {
+    painted(&escape::line(line))
+}
+
+/// Prints a text of several lines.
+pub fn document(lines: &str) -> Result<(), Failure> {
+    painted(&escape::lines(lines))
+}
+
+/// Prints what is escaped already, and may hold colours. A reader that has closed the pipe (`| head`)
+/// is not a failure.
+pub fn painted(text: &str) -> Result<(), Failure> {
+    match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("standard output: {error}")))
         }
@@ -196,5 +211,18 @@ mod tests {
     fn without_a_terminal_nothing_is_cut_or_coloured() {
         let lines = lines(["NODE", "STATE", "ADDRESSES"], &rows(), None, false);
         assert!(lines[1].ends_with("tcp://b.example.net:3901") && !lines[1].contains('\x1b'));
+    }
+    #[test]
+    fn a_cell_neither_breaks_its_line_nor_commands_the_terminal() {
+        let cells = [["a\x1b[31m\r\nFAKE".to_owned(), "alive".into()]];
+        for width in [None, Some(60), Some(12)] {
+            let lines = lines(["PATH", "STATE"], &cells, width, false).join("");
+            assert!(!lines.contains(char::is_control), "{lines:?}");
+        }
+        let lines = lines(["PATH", "STATE"], &cells, None, true);
+        assert_eq!(
+            lines[1],
+            "a\\u001b[31m\\u000d\\u000aFAKE  \x1b[32malive\x1b[0m"
+        );
     }
 }

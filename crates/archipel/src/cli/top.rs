@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::table;
 use super::target::Target;
-use super::{scrub, terminal};
+use super::{escape, scrub, terminal};
 use crate::client::Failure;
 use crate::config::size;
 
@@ -115,7 +115,7 @@ fn rates(old: &Counters, new: &Counters, seconds: f64) -> BTreeMap<&'static str,
 }
 
 fn show(look: &Look, height: Option<usize>) -> Result<(), Failure> {
-    let mut lines = vec![headline(&look.status)];
+    let mut lines = vec![escape::line(&headline(&look.status)).into_owned()];
     lines.extend(traffic(look));
     let width = terminal::width();
     let rows: Vec<[String; 7]> = look.nodes.iter().map(|node| row(node, look)).collect();
@@ -131,13 +131,14 @@ fn show(look: &Look, height: Option<usize>) -> Result<(), Failure> {
     lines.push(String::new());
     lines.extend(table::lines(headings, &rows, width, terminal::colours()));
     lines.push(String::new());
-    lines.extend(look.repair.advice.iter().cloned());
+    let advice = look.repair.advice.iter();
+    lines.extend(advice.map(|line| escape::line(line).into_owned()));
     if let Some(height) = height {
         // One screen: what does not fit is left out, and the last line stays free.
         lines.truncate(height.saturating_sub(1));
-        table::text("\x1b[H\x1b[2J")?;
+        table::painted("\x1b[H\x1b[2J")?;
     }
-    lines.iter().try_for_each(|line| table::text(line))
+    lines.iter().try_for_each(|line| table::painted(line))
 }
 
 fn headline(status: &NodeStatus) -> String {

@@ -177,7 +177,7 @@ async fn prepare(model: &Model) -> Result<Arc<AccessKey>, Error> {
 impl Ready {
     fn announce(&self, json: bool) -> Result<(), Failure> {
         if !json {
-            return table::text(&self.instructions());
+            return table::document(&self.instructions());
         }
         let line = serde_json::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         table::text(&line)

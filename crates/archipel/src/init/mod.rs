@@ -60,7 +60,7 @@ pub fn run(args: &InitArgs) -> Result<(), Failure> {
     let mut made = Made::default();
     match write(args, &folder, &answers, &mut made) {
         Ok(written) if args.json => table::print_json(&written),
-        Ok(written) => table::text(text::next_steps(args, &answers, &written).trim_end()),
+        Ok(written) => table::document(text::next_steps(args, &answers, &written).trim_end()),
         Err(failure) => {
             for path in &made.0 {
                 // The first error is the one to tell.

@@ -71,6 +71,24 @@ async fn link_logs_in_once_and_its_token_ends_with_the_logout() {
 }
 
 #[tokio::test]
+async fn of_many_who_follow_a_link_at_once_one_logs_in_and_the_others_leave_nothing() {
+    let site = site().await;
+    let form = format!("token={}", site.token("all", true).await);
+    let follow = (0..12).map(|_| site.post_bare("/login/link", &form));
+    let replies = futures_util::future::join_all(follow).await;
+    let (entered, refused): (Vec<_>, Vec<_>) = replies
+        .iter()
+        .map(|reply| reply.status)
+        .partition(|status| *status == StatusCode::SEE_OTHER);
+    assert_eq!(entered.len(), 1);
+    assert!(refused.iter().all(|s| *s == StatusCode::UNAUTHORIZED));
+    let tokens = site.model.admin_tokens().unwrap();
+    assert_eq!(tokens.len(), 1, "{tokens:?}");
+    let left_ms = tokens[0].expires_ms.unwrap() - site.model.cluster().now_ms();
+    assert!(left_ms > 11 * 3_600_000, "{left_ms}");
+}
+
+#[tokio::test]
 async fn token_with_few_scopes_sees_and_does_no_more_than_the_api_lets_it() {
     let site = site().await;
     site.bucket("photos").await;

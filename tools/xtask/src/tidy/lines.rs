@@ -72,6 +72,7 @@ pub fn check_with(path: &str, text: &str, longer: &[(&str, usize)]) -> Vec<Strin
     if path.ends_with(".rs") {
         length(path, text, longer, &mut complaints);
         documented(path, text, &mut complaints);
+        rows(path, text, &mut complaints);
     }
     if path.starts_with("crates/") && path.ends_with(".rs") && !is_test(path) {
         absent(path, text, &mut complaints);
@@ -111,6 +112,17 @@ fn length(path: &str, text: &str, longer: &[(&str, usize)], complaints: &mut Vec
         complaints.push(format!(
             "{path}: {lines} lines; lower or remove its number in LONGER"
         ));
+    }
+}
+
+/// A row of a table in a comment is one line: rustdoc takes what is broken for two rows.
+fn rows(path: &str, text: &str, complaints: &mut Vec<String>) {
+    for (number, line) in text.lines().enumerate() {
+        let comment = line.trim_start();
+        let is_row = ["//! |", "/// |"].iter().any(|mark| comment.starts_with(mark));
+        if is_row && (!comment.ends_with('|') || comment.matches('|').count() < 2) {
+            complaints.push(format!("{path}:{}: write the row in one line", number + 1));
+        }
     }
 }
 

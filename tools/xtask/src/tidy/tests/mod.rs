@@ -50,6 +50,14 @@ fn long_files_and_files_without_a_purpose_are_found() {
 }
 
 #[test]
+fn a_row_that_is_broken_over_two_lines_is_found() {
+    let whole = "//! The crate.\n//!\n//! | a | b |\n//! |---|---|\n//! | c | d |\n";
+    assert!(complaints("crates/a/src/lib.rs", whole).is_empty());
+    let broken = whole.replace("| d |", "| d\n//! |");
+    assert_eq!(complaints("crates/a/src/lib.rs", &broken).len(), 2);
+}
+
+#[test]
 fn an_allowance_of_length_holds_and_must_be_lowered_with_the_file() {
     let path = "crates/model/src/lib.rs";
     let long = format!("{DOC}{}", "// line\n".repeat(409));
