@@ -59,6 +59,10 @@ def cluster(provider, tmp_path_factory):
         }
         trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
         iam.create_role(RoleName="worker", AssumeRolePolicyDocument=trust, MaxSessionDuration=12 * HOUR)
+        plain = {key: statement[key] for key in ("Principal", "Action")}
+        plain |= {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+        trust = json.dumps({"Version": "2012-10-17", "Statement": [statement, plain]})
+        iam.create_role(RoleName="over-tls", AssumeRolePolicyDocument=trust)
         iam.attach_role_policy(RoleName="worker", PolicyArn="arn:aws:iam::aws:policy/AmazonS3FullAccess")
         yield cluster
 
@@ -66,16 +70,16 @@ def cluster(provider, tmp_path_factory):
 ROLE = "arn:aws:iam::000000000000:role/worker"
 
 
-def assume(node, token: str, **more) -> dict:
+def assume(node, token: str, role: str = ROLE, **more) -> dict:
     """The answer of AssumeRoleWithWebIdentity, which nothing but the token signs."""
     sts = boto("sts", node.endpoint, None, None)
-    return sts.assume_role_with_web_identity(RoleArn=ROLE, RoleSessionName="job", WebIdentityToken=token, **more)
+    return sts.assume_role_with_web_identity(RoleArn=role, RoleSessionName="job", WebIdentityToken=token, **more)
 
 
-def code_of(node, token: str) -> str:
+def code_of(node, token: str, role: str = ROLE) -> str:
     """What a node refuses a token with; nothing if it does not."""
     try:
-        assume(node, token)
+        assume(node, token, role)
     except ClientError as error:
         return error.response["Error"]["Code"]
     return ""
@@ -97,6 +101,11 @@ def test_every_node_takes_tokens_of_both_algorithms(cluster, provider):
         claims = json.loads(base64.urlsafe_b64decode(body + "=="))
         forged = base64.urlsafe_b64encode(json.dumps(claims | {"iat": claims["iat"] + 1}).encode()).decode().rstrip("=")
         assert code_of(cluster.nodes[0], f"{head}.{forged}.{signature}") == "InvalidIdentityToken"
+
+
+def test_a_role_may_refuse_requests_over_plain_text(cluster, provider):
+    token = provider.token("job-1", "RS256")
+    assert code_of(cluster.nodes[0], token, "arn:aws:iam::000000000000:role/over-tls") == "AccessDenied"
 
 
 def test_the_aws_command_line_reads_the_token_from_a_file(cluster, provider, tmp_path):

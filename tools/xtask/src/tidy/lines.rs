@@ -119,7 +119,9 @@ fn length(path: &str, text: &str, longer: &[(&str, usize)], complaints: &mut Vec
 fn rows(path: &str, text: &str, complaints: &mut Vec<String>) {
     for (number, line) in text.lines().enumerate() {
         let comment = line.trim_start();
-        let is_row = ["//! |", "/// |"].iter().any(|mark| comment.starts_with(mark));
+        let is_row = ["//! |", "/// |"]
+            .iter()
+            .any(|mark| comment.starts_with(mark));
         if is_row && (!comment.ends_with('|') || comment.matches('|').count() < 2) {
             complaints.push(format!("{path}:{}: write the row in one line", number + 1));
         }

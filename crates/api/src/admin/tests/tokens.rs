@@ -115,6 +115,31 @@ async fn a_scope_opens_its_resource_and_its_bucket_only() {
     );
 }
 
+/// A name of a key alone comes before the names of buckets: it would take the key's requests elsewhere.
+#[tokio::test]
+async fn a_token_for_one_bucket_changes_no_names() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let (_, key) = ask(&admin, Method::POST, "/v1/keys", json!({"name": "k"})).await;
+    let for_all = json!({"name": "letters"});
+    let for_key = json!({"name": "letters", "key": key["id"]});
+    let path = "/v1/buckets/photos/aliases";
+    let add = async |scopes: &[&str], alias: &Value| {
+        let (secret, _) = token(&admin, scopes).await;
+        with(&admin, &secret, Method::POST, path, alias.clone()).await
+    };
+    let one = &["buckets/photos:write"];
+    assert_eq!(add(one, &for_all).await, FORBIDDEN);
+    assert_eq!(add(one, &for_key).await, FORBIDDEN);
+    assert_eq!(add(&["buckets:write"], &for_key).await, FORBIDDEN);
+    assert_eq!(add(&["buckets:write", "keys:write"], &for_key).await, OK);
+    assert_eq!(add(&["buckets:write"], &for_all).await, OK);
+    let (secret, _) = token(&admin, one).await;
+    let path = format!("{path}/letters");
+    let removed = with(&admin, &secret, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(removed, FORBIDDEN);
+}
+
 #[tokio::test]
 async fn a_token_opens_nothing_once_it_is_revoked_or_expired() {
     let admin = admin().await;
