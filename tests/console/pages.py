@@ -77,7 +77,7 @@ def identities(page: Page, origin: str) -> None:
     send(page, "/roles", name="backup", description="Nightly copies", trust=TRUST)
     page.get_by_role("heading", name="backup").wait_for(timeout=PATIENCE_MS)
     page.goto(f"{origin}/policies")
-    send(page, "/policies", name="photos", description="Reads photos", document=POLICY.replace("Get", "Fly"))
+    send(page, "/policies", name="photos", description="Reads photos", document=POLICY.replace("s3:Get", "s3-Get"))
     page.get_by_role("alert").wait_for(timeout=PATIENCE_MS)
     page.fill("#text", POLICY)
     page.get_by_role("button", name="Save").click()

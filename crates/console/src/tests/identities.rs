@@ -9,8 +9,8 @@ const READ: &str = r#"{"Version": "2012-10-17", "Statement": [
     {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}]}"#;
 const TRUST: &str =
     r#"{"Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": "*"}}"#;
-const UNKNOWN_ACTION: &str =
-    r#"{"Statement": {"Effect": "Allow", "Action": "s3:Fly", "Resource": "*"}}"#;
+const NO_ACTION: &str =
+    r#"{"Statement": {"Effect": "Allow", "Action": "s3-Fly", "Resource": "*"}}"#;
 
 /// Sends a form that leads to another page, and returns that page.
 async fn done(site: &Site, path: &str, form: &str, leads_to: &str) -> String {
@@ -60,8 +60,8 @@ async fn group_gets_users_and_policies_and_is_deleted() {
 async fn policy_is_made_replaced_and_deleted_and_refused_with_the_reason() {
     let site = logged_in().await;
     let form = "name=photos&description=%3Cb%3E&document=";
-    let page = refused(&site, "/policies", form, UNKNOWN_ACTION).await;
-    assert!(page.contains("s3:Fly") && page.contains("value=\"photos\""));
+    let page = refused(&site, "/policies", form, NO_ACTION).await;
+    assert!(page.contains("s3-Fly") && page.contains("value=\"photos\""));
     refused(&site, "/policies", form, HOSTILE).await;
     let at = format!(
         "/policies/{}",
@@ -69,7 +69,7 @@ async fn policy_is_made_replaced_and_deleted_and_refused_with_the_reason() {
     );
     let page = done(&site, "/policies", &format!("{form}{}", encode(READ)), &at).await;
     assert!(page.contains("s3:GetObject") && !page.contains("<b>"));
-    refused(&site, &at, "change=set&document=", UNKNOWN_ACTION).await;
+    refused(&site, &at, "change=set&document=", NO_ACTION).await;
     let other = READ.replace("GetObject", "PutObject").replace('\n', "\r\n");
     let set = format!("change=set&document={}", encode(&other));
     let page = done(&site, &at, &set, &at).await;
@@ -104,13 +104,13 @@ async fn role_is_made_and_changed_and_has_a_policy_of_its_own() {
     assert_eq!(many.status, StatusCode::BAD_REQUEST);
 
     let (new, own) = ("/inline/roles/backup", "/inline/roles/backup/own");
-    let page = refused(&site, new, "policy=own&document=", UNKNOWN_ACTION).await;
+    let page = refused(&site, new, "policy=own&document=", NO_ACTION).await;
     assert!(page.contains("value=\"own\""), "{page}");
     let form = format!("policy=own&document={}", encode(READ));
     let page = done(&site, new, &form, at).await;
     assert!(page.contains(own), "{page}");
     assert!(site.get(own).await.text.contains("s3:GetObject"));
-    refused(&site, own, "document=", UNKNOWN_ACTION).await;
+    refused(&site, own, "document=", NO_ACTION).await;
     let used = site.post(at, "change=delete").await;
     assert_eq!(used.status, StatusCode::CONFLICT);
     done(&site, own, "change=delete", at).await;
