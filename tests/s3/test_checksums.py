@@ -42,6 +42,15 @@ def test_malformed_in_a_header(raw, s3, bucket, algorithm, nothing_changes):
     absent(s3, bucket, "k")
 
 
+def test_md5_as_a_checksum(raw, s3, bucket):
+    """boto3 does not compute it; other SDKs do."""
+    md5 = ("x-amz-checksum-md5", encoded("MD5", DATA))
+    assert answer(raw.put(bucket, "k", DATA, [md5]), 200).headers[md5[0]] == md5[1]
+    head = raw.request("HEAD", f"/{bucket}/k", headers=[("x-amz-checksum-mode", "ENABLED")])
+    assert head.headers[md5[0]] == md5[1]
+    answer(raw.put(bucket, "k", DATA, [(md5[0], encoded("MD5", b"other"))]), 400, "BadDigest")
+
+
 def test_two_checksums_are_refused(raw, s3, bucket, nothing_changes):
     headers = [(header(a), encoded(a, DATA)) for a in ("CRC32", "SHA1")]
     with nothing_changes():

@@ -1,4 +1,4 @@
-"""The five S3 checksums, by the AWS runtime's own implementation and hashlib."""
+"""The checksums of S3 that boto3 computes, by the AWS runtime's own implementation and hashlib."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import hashlib
 
 from awscrt import checksums
 
-ALGORITHMS = ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"]
+ALGORITHMS = ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256", "SHA512", "XXHASH64", "XXHASH3", "XXHASH128"]
 FULL_OBJECT = ["CRC32", "CRC32C", "CRC64NVME"]
-COMPOSITE = ["CRC32", "CRC32C", "SHA1", "SHA256"]
+COMPOSITE = [algorithm for algorithm in ALGORITHMS if algorithm != "CRC64NVME"]
 
 
 def digest(algorithm: str, data: bytes) -> bytes:
@@ -20,6 +20,12 @@ def digest(algorithm: str, data: bytes) -> bytes:
             return checksums.crc32c(data).to_bytes(4, "big")
         case "CRC64NVME":
             return checksums.crc64nvme(data).to_bytes(8, "big")
+        case "XXHASH64":
+            return checksums.XXHash.compute_xxhash64(data)
+        case "XXHASH3":
+            return checksums.XXHash.compute_xxhash3_64(data)
+        case "XXHASH128":
+            return checksums.XXHash.compute_xxhash3_128(data)
         case _:
             return hashlib.new(algorithm.lower(), data).digest()
 

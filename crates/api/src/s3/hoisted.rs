@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::checksum::Algorithm;
+use super::checksum::{Algorithm, Value};
 use super::error::{S3Error, S3Result};
 use super::uri::Query;
 
@@ -69,12 +69,7 @@ fn is_header(name: &str) -> bool {
 /// The JavaScript SDK puts it into every upload that it presigns without knowing the body. S3
 /// ignores checksums in a query altogether; this module honours all others.
 fn is_checksum_of_nothing(name: &str, value: &str) -> bool {
-    let of_nothing = |algorithm| match algorithm {
-        Algorithm::Crc32 | Algorithm::Crc32c => "AAAAAA==",
-        Algorithm::Crc64Nvme => "AAAAAAAAAAA=",
-        Algorithm::Sha1 => "2jmj7l5rSw0yVb/vlWAYkK/YBwk=",
-        Algorithm::Sha256 => "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
-    };
+    let of_nothing = |algorithm| Value::of(algorithm, b"").to_base64();
     Algorithm::of_header(name).is_some_and(|algorithm| value == of_nothing(algorithm))
 }
 
@@ -83,7 +78,7 @@ mod tests {
     use http::HeaderMap;
 
     use super::{is_checksum_of_nothing, merge};
-    use crate::s3::checksum::{Algorithm, HashPipe, Wanted};
+
     use crate::s3::uri::Query;
 
     fn merged(query: &str, headers: &HeaderMap) -> Vec<String> {
@@ -122,18 +117,11 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn checksums_of_nothing_are_those_that_hashing_nothing_gives() {
-        for kept in Algorithm::ALL {
-            let wanted = Wanted {
-                kept,
-                declared: None,
-                sha256: false,
-            };
-            let digests = HashPipe::new(wanted).finish().await.unwrap();
-            let value = digests.checksum.to_base64();
-            assert!(is_checksum_of_nothing(kept.header(), &value), "{value}");
-        }
+    #[test]
+    fn checksums_of_nothing_are_known() {
+        assert!(is_checksum_of_nothing("x-amz-checksum-crc32", "AAAAAA=="));
+        let sha1 = "2jmj7l5rSw0yVb/vlWAYkK/YBwk=";
+        assert!(is_checksum_of_nothing("x-amz-checksum-sha1", sha1));
         assert!(!is_checksum_of_nothing("x-amz-checksum-sha256", "AAAAAA=="));
         assert!(!is_checksum_of_nothing("x-amz-checksum-type", "AAAAAA=="));
     }

@@ -2,7 +2,6 @@
 
 use archipel_model::{Checksum, ChecksumKind};
 use crc_fast::CrcAlgorithm;
-use ring::digest;
 
 use super::hasher::{crc_algorithm, crc_bytes};
 use super::{Algorithm, Value};
@@ -10,21 +9,12 @@ use super::{Algorithm, Value};
 /// The checksum of the parts' checksums, with `-N` behind it.
 pub fn composite(algorithm: Algorithm, parts: &[Value]) -> Checksum {
     let all: Vec<u8> = parts.iter().flat_map(|part| part.bytes.clone()).collect();
-    let bytes = match (algorithm, crc_algorithm(algorithm)) {
-        (_, Some(crc)) => crc_bytes(algorithm, crc_fast::checksum(crc, &all)),
-        (Algorithm::Sha1, _) => sha(&digest::SHA1_FOR_LEGACY_USE_ONLY, &all),
-        _ => sha(&digest::SHA256, &all),
-    };
-    let value = Value { algorithm, bytes };
+    let value = Value::of(algorithm, &all);
     Checksum {
         value: format!("{}-{}", value.to_base64(), parts.len()),
         kind: ChecksumKind::Composite,
         ..value.stored()
     }
-}
-
-fn sha(algorithm: &'static digest::Algorithm, bytes: &[u8]) -> Vec<u8> {
-    digest::digest(algorithm, bytes).as_ref().to_vec()
 }
 
 /// The checksum of the whole, computed from the parts' values and sizes without reading them.

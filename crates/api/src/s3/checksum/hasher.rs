@@ -1,10 +1,13 @@
 //! Computes the checksums of a stream, off the async threads.
 
+use std::hash::Hasher;
+
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
 use md5::{Digest, Md5};
 use ring::digest;
 use tokio::task::JoinHandle;
+use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
 use super::{Algorithm, Value};
 use crate::s3::error::{Code, S3Result};
@@ -49,13 +52,13 @@ impl Digests {
     }
 }
 
-/// CRC parameters of an algorithm; `None` for the SHAs.
+/// CRC parameters of an algorithm; `None` for all others.
 pub(super) fn crc_algorithm(algorithm: Algorithm) -> Option<CrcAlgorithm> {
     match algorithm {
         Algorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
         Algorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
         Algorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
-        Algorithm::Sha1 | Algorithm::Sha256 => None,
+        _ => None,
     }
 }
 
@@ -78,39 +81,62 @@ struct Hashes {
 }
 
 /// A checksum while it is computed.
-enum Running {
-    Crc(Algorithm, crc_fast::Digest),
-    Sha(Algorithm, digest::Context),
+pub(super) struct Running {
+    algorithm: Algorithm,
+    state: RunningState,
+}
+
+enum RunningState {
+    Crc(crc_fast::Digest),
+    Md5(Md5),
+    Sha(digest::Context),
+    Xxhash64(XxHash64),
+    Xxhash3(Box<XxHash3_64>),
+    Xxhash128(Box<XxHash3_128>),
 }
 
 impl Running {
-    fn new(algorithm: Algorithm) -> Running {
-        let sha = |parameters| Running::Sha(algorithm, digest::Context::new(parameters));
-        match (algorithm, crc_algorithm(algorithm)) {
-            (_, Some(crc)) => Running::Crc(algorithm, crc_fast::Digest::new(crc)),
-            (Algorithm::Sha1, None) => sha(&digest::SHA1_FOR_LEGACY_USE_ONLY),
-            (_, None) => sha(&digest::SHA256),
+    pub(super) fn new(algorithm: Algorithm) -> Running {
+        use RunningState as S;
+        let crc = |parameters| S::Crc(crc_fast::Digest::new(parameters));
+        let sha = |parameters| S::Sha(digest::Context::new(parameters));
+        let state = match algorithm {
+            Algorithm::Crc32 => crc(CrcAlgorithm::Crc32IsoHdlc),
+            Algorithm::Crc32c => crc(CrcAlgorithm::Crc32Iscsi),
+            Algorithm::Crc64Nvme => crc(CrcAlgorithm::Crc64Nvme),
+            Algorithm::Md5 => S::Md5(Md5::new()),
+            Algorithm::Sha1 => sha(&digest::SHA1_FOR_LEGACY_USE_ONLY),
+            Algorithm::Sha256 => sha(&digest::SHA256),
+            Algorithm::Sha512 => sha(&digest::SHA512),
+            Algorithm::Xxhash64 => S::Xxhash64(XxHash64::with_seed(0)),
+            Algorithm::Xxhash3 => S::Xxhash3(Box::new(XxHash3_64::new())),
+            Algorithm::Xxhash128 => S::Xxhash128(Box::new(XxHash3_128::new())),
+        };
+        Running { algorithm, state }
+    }
+
+    pub(super) fn update(&mut self, bytes: &[u8]) {
+        match &mut self.state {
+            RunningState::Crc(crc) => crc.update(bytes),
+            RunningState::Md5(md5) => Digest::update(md5, bytes),
+            RunningState::Sha(sha) => sha.update(bytes),
+            RunningState::Xxhash64(xxhash) => xxhash.write(bytes),
+            RunningState::Xxhash3(xxhash) => xxhash.write(bytes),
+            RunningState::Xxhash128(xxhash) => xxhash.write(bytes),
         }
     }
 
-    fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Running::Crc(_, crc) => crc.update(bytes),
-            Running::Sha(_, sha) => sha.update(bytes),
-        }
-    }
-
-    fn finish(self) -> Value {
-        match self {
-            Running::Crc(algorithm, crc) => Value {
-                algorithm,
-                bytes: crc_bytes(algorithm, crc.finalize()),
-            },
-            Running::Sha(algorithm, sha) => Value {
-                algorithm,
-                bytes: sha.finish().as_ref().to_vec(),
-            },
-        }
+    pub(super) fn finish(self) -> Value {
+        let algorithm = self.algorithm;
+        let bytes = match self.state {
+            RunningState::Crc(crc) => crc_bytes(algorithm, crc.finalize()),
+            RunningState::Md5(md5) => md5.finalize().to_vec(),
+            RunningState::Sha(sha) => sha.finish().as_ref().to_vec(),
+            RunningState::Xxhash64(xxhash) => xxhash.finish().to_be_bytes().to_vec(),
+            RunningState::Xxhash3(xxhash) => xxhash.finish().to_be_bytes().to_vec(),
+            RunningState::Xxhash128(xxhash) => xxhash.finish_128().to_be_bytes().to_vec(),
+        };
+        Value { algorithm, bytes }
     }
 }
 

@@ -13,6 +13,8 @@ use archipel_model::{Checksum, ChecksumKind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use hasher::Running;
+
 pub use combine::{composite, full_object};
 pub use hasher::{Digests, HashPipe, Wanted};
 pub use request::{Declared, Expected, content_md5, wrong_sha256};
@@ -26,17 +28,31 @@ pub enum Algorithm {
     Crc32c,
     /// CRC-64/NVME.
     Crc64Nvme,
+    /// MD5.
+    Md5,
     /// SHA-1.
     Sha1,
     /// SHA-256.
     Sha256,
+    /// SHA-512.
+    Sha512,
+    /// XXH64, with the seed 0.
+    Xxhash64,
+    /// XXH3 with 64 bits.
+    Xxhash3,
+    /// XXH3 with 128 bits.
+    Xxhash128,
 }
 
-use Algorithm::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+use Algorithm::{
+    Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxhash3, Xxhash64, Xxhash128,
+};
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Algorithm; 5] = [Crc32, Crc32c, Crc64Nvme, Sha1, Sha256];
+    pub const ALL: [Algorithm; 10] = [
+        Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxhash64, Xxhash3, Xxhash128,
+    ];
 
     /// Returns the name that S3 gives it.
     pub fn name(self) -> &'static str {
@@ -44,8 +60,13 @@ impl Algorithm {
             Crc32 => "CRC32",
             Crc32c => "CRC32C",
             Crc64Nvme => "CRC64NVME",
+            Md5 => "MD5",
             Sha1 => "SHA1",
             Sha256 => "SHA256",
+            Sha512 => "SHA512",
+            Xxhash64 => "XXHASH64",
+            Xxhash3 => "XXHASH3",
+            Xxhash128 => "XXHASH128",
         }
     }
 
@@ -55,8 +76,13 @@ impl Algorithm {
             Crc32 => "x-amz-checksum-crc32",
             Crc32c => "x-amz-checksum-crc32c",
             Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Md5 => "x-amz-checksum-md5",
             Sha1 => "x-amz-checksum-sha1",
             Sha256 => "x-amz-checksum-sha256",
+            Sha512 => "x-amz-checksum-sha512",
+            Xxhash64 => "x-amz-checksum-xxhash64",
+            Xxhash3 => "x-amz-checksum-xxhash3",
+            Xxhash128 => "x-amz-checksum-xxhash128",
         }
     }
 
@@ -66,8 +92,13 @@ impl Algorithm {
             Crc32 => "ChecksumCRC32",
             Crc32c => "ChecksumCRC32C",
             Crc64Nvme => "ChecksumCRC64NVME",
+            Md5 => "ChecksumMD5",
             Sha1 => "ChecksumSHA1",
             Sha256 => "ChecksumSHA256",
+            Sha512 => "ChecksumSHA512",
+            Xxhash64 => "ChecksumXXHASH64",
+            Xxhash3 => "ChecksumXXHASH3",
+            Xxhash128 => "ChecksumXXHASH128",
         }
     }
 
@@ -75,9 +106,11 @@ impl Algorithm {
     pub fn length(self) -> usize {
         match self {
             Crc32 | Crc32c => 4,
-            Crc64Nvme => 8,
+            Crc64Nvme | Xxhash64 | Xxhash3 => 8,
+            Md5 | Xxhash128 => 16,
             Sha1 => 20,
             Sha256 => 32,
+            Sha512 => 64,
         }
     }
 
@@ -119,11 +152,18 @@ impl Algorithm {
 pub struct Value {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The bytes, big-endian for CRCs.
+    /// The bytes; numbers are big-endian.
     pub bytes: Vec<u8>,
 }
 
 impl Value {
+    /// Computes the checksum of bytes.
+    pub fn of(algorithm: Algorithm, bytes: &[u8]) -> Value {
+        let mut running = Running::new(algorithm);
+        running.update(bytes);
+        running.finish()
+    }
+
     /// Reads base64; `None` if it is not that, or not of the algorithm's length.
     pub fn parse(algorithm: Algorithm, text: &str) -> Option<Value> {
         let bytes = BASE64.decode(text).ok()?;

@@ -33,7 +33,7 @@ fn hash(algorithm: Algorithm, pieces: &[&[u8]]) -> Digests {
     })
 }
 
-/// The check values of the CRC catalogue, FIPS 180 and RFC 1321.
+/// The check values of the CRC catalogue, FIPS 180, RFC 1321 and xxHash.
 #[test]
 fn checksums_have_known_values() {
     let of = |algorithm| hex::encode(hash(algorithm, &[b"12345", b"6789"]).checksum.bytes);
@@ -52,6 +52,21 @@ fn checksums_have_known_values() {
         sha
     );
     assert_eq!(hex::encode(abc.sha256.unwrap()), sha);
+    let sha512 = "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
+                  2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
+    let md5 = "900150983cd24fb0d6963f7d28e17f72";
+    for (algorithm, text, expected) in [
+        (Algorithm::Sha512, "abc", sha512),
+        (Algorithm::Md5, "abc", md5),
+        (Algorithm::Xxhash64, "", "ef46db3751d8e999"),
+        (Algorithm::Xxhash64, "abc", "44bc2cf5ad770999"),
+        (Algorithm::Xxhash3, "", "2d06800538d394c2"),
+        (Algorithm::Xxhash128, "", "99aa06d3014798d86001c324468d497f"),
+    ] {
+        let value = Value::of(algorithm, text.as_bytes());
+        assert_eq!(hex::encode(&value.bytes), expected, "{algorithm:?}");
+        assert_eq!(value.bytes.len(), algorithm.length());
+    }
 }
 
 /// The checksum of the trailer example in AWS's documentation: 65 KiB of `a`.

@@ -201,7 +201,8 @@ pub fn chosen_algorithm(call: &Call<'_>) -> S3Result<Option<Algorithm>> {
         return Ok(None);
     };
     let why = "Checksum algorithm provided is unsupported. Please try again with any of the valid \
-               types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]";
+               types: [CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXHASH64, XXHASH3, \
+               XXHASH128]";
     let algorithm = Algorithm::of_name(name);
     algorithm
         .map(Some)
