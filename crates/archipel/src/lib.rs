@@ -1,5 +1,8 @@
 //! The daemon and the command line. Only this crate reads settings from files and the environment.
 //!
+//! It is a library, and the program one line, so that the compiler works on it beside the crates that
+//! it uses: a program is compiled only once all of them are.
+//!
 //! | module | what it holds |
 //! |---|---|
 //! | [`cli`] | commands and their arguments |
@@ -67,25 +70,24 @@ mod tests;
 use cli::{Cli, Command, ConfigCommand};
 use client::Failure;
 
-fn main() -> ExitCode {
+/// Runs the command that the arguments of the process name. Returns its exit status.
+pub fn main() -> ExitCode {
     let command = match Cli::try_parse() {
         Ok(Cli { command }) => command,
         Err(wrong) => return cli::failure::command_line(&wrong),
     };
-    match command {
-        Command::Verify(args) => cli::verify::exit(ask(cli::verify::run(args))),
-        command => match run(command) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => {
-                cli::failure::print(&failure);
-                ExitCode::FAILURE
-            }
-        },
+    match run(command) {
+        Ok(status) => status,
+        Err(failure) => {
+            cli::failure::print(&failure);
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
-    match command {
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    let done = match command {
+        Command::Verify(args) => return Ok(cli::verify::exit(ask(cli::verify::run(args)))),
         Command::Server(args) => server::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Demo(args) => demo::run(&args),
@@ -114,8 +116,6 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Snapshot { target, command } => ask(cli::snapshot::run(&target, command)),
         Command::Metadata { command } => cli::metadata::run(command),
         Command::Repair { target, command } => ask(cli::repair::run(&target, command)),
-        // `main` handles this command, which has its own exit status.
-        Command::Verify(args) => ask(cli::verify::run(args)).map(|_| ()),
         Command::Metric { target, command } => ask(cli::metric::run(&target, command)),
         Command::Operation { target, command } => ask(cli::operation::run(&target, command)),
         Command::Audit(args) => ask(cli::audit::run(&args)),
@@ -126,7 +126,8 @@ fn run(command: Command) -> Result<(), Failure> {
             ConfigCommand::Check(args) => server::check(&args),
             ConfigCommand::Example => cli::table::document(config::EXAMPLE.trim_end()),
         },
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Runs a command that talks to a server. One thread is enough.

@@ -1,0 +1,7 @@
+//! The program `archipel`: see the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    archipel::main()
+}
