@@ -24,8 +24,8 @@ pub fn encode(
             journal.waits,
         ),
         (
-            "bodies_moved_bytes",
-            "Bytes of small bodies that were moved to free the space of others",
+            "payloads_moved_bytes",
+            "Bytes of payloads that were moved to free the space of others",
             journal.moved_value_bytes,
         ),
     ];
@@ -39,13 +39,13 @@ pub fn encode(
             journal.memory_bytes,
         ),
         (
-            "bodies_bytes",
-            "Bytes of the files of small bodies",
+            "payloads_bytes",
+            "Bytes of the files of payloads beside the journal",
             journal.value_bytes,
         ),
         (
-            "bodies_live_bytes",
-            "Bytes of small bodies that are still needed",
+            "payloads_live_bytes",
+            "Bytes in the files of payloads that are still needed",
             journal.live_value_bytes,
         ),
     ];

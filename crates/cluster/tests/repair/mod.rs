@@ -155,9 +155,13 @@ async fn a_block_whose_row_cannot_be_read_waits_and_is_reported() {
     let place = [&[0, 0], &b"big"[..]].concat();
     let flip = || {
         let mut txn = world.engines[0].write().unwrap();
-        let mut payload = txn.get(Tree::Bodies, &place).unwrap().unwrap().into_owned();
+        let mut payload = txn
+            .get(Tree::Payloads, &place)
+            .unwrap()
+            .unwrap()
+            .into_owned();
         payload[30] ^= 1;
-        txn.put(Tree::Bodies, &place, &payload).unwrap();
+        txn.put(Tree::Payloads, &place, &payload).unwrap();
         txn.commit(Durability::Fsync).unwrap();
     };
     flip();

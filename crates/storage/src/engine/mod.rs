@@ -41,7 +41,7 @@ pub enum Tree {
     /// partition, key → register state, metadata, usage.
     Rows = 1,
     /// partition, key → a payload that is not in the row.
-    Bodies = 2,
+    Payloads = 2,
     /// The data derived from rows. Those of a partition are adjacent, so that a change of a row
     /// touches one page. They are the order of changes (partition, 0, stamp, key → nothing),
     /// windows (partition, 1, granularity, window → digest and count) and counters (partition,
@@ -62,7 +62,7 @@ impl Tree {
     pub const ALL: [Tree; 8] = [
         Tree::Meta,
         Tree::Rows,
-        Tree::Bodies,
+        Tree::Payloads,
         Tree::Derived,
         Tree::Blocks,
         Tree::Places,
@@ -75,7 +75,7 @@ impl Tree {
         match self {
             Tree::Meta => "meta",
             Tree::Rows => "rows",
-            Tree::Bodies => "payloads",
+            Tree::Payloads => "payloads",
             Tree::Derived => "derived",
             Tree::Blocks => "blocks",
             Tree::Places => "places",
@@ -234,3 +234,6 @@ pub trait WriteTxn: Edit {
 
 /// The longest key of any tree, in bytes.
 pub const MAX_KEY_BYTES: usize = 1200;
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use archipel_base::{BlockHash, PartitionId};
 
-use super::codec::{self, StoredBody};
+use super::codec::{self, StoredPayload};
 use super::reader::{self, PrefixRange, RowReader};
 use crate::blocks::Blocks;
 use crate::engine::{Direction, Flow, Result, Tree};
@@ -36,7 +36,7 @@ impl RowReader<'_> {
             &mut |key, value| {
                 checked.bytes += value.len() as u64;
                 let payload = codec::decode_metadata(key, value).and_then(|row| {
-                    if row.payload != StoredBody::Apart {
+                    if row.payload != StoredPayload::Apart {
                         return Ok(None);
                     }
                     let payload = reader::stored_bytes(txn, key)?;

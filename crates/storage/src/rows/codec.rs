@@ -26,7 +26,7 @@ pub use keys::{
 const FLAG_LIVE: u8 = 1;
 /// A usage follows the fixed part.
 const FLAG_TALLY: u8 = 2;
-/// The payload has an entry in `Tree::Bodies`.
+/// The payload has an entry in `Tree::Payloads`.
 const FLAG_APART: u8 = 4;
 /// The payload stands in the row, before the metadata.
 const FLAG_WITHIN: u8 = 8;
@@ -61,30 +61,32 @@ pub struct StoredRow {
     /// Which version of an object the row holds.
     pub version: Option<Box<RowVersion>>,
     /// The location of the payload.
-    pub payload: StoredBody,
+    pub payload: StoredPayload,
 }
 
 /// The location of a row's payload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum StoredBody {
+pub enum StoredPayload {
     /// There is no payload.
     #[default]
     Empty,
     /// The payload stands in the row. It is short and has no blocks.
     Within(Bytes),
-    /// The payload is in `Tree::Bodies`.
+    /// The payload is in `Tree::Payloads`.
     Apart,
 }
 
-impl StoredBody {
+impl StoredPayload {
     /// Returns the location at which `payload` is stored.
-    pub fn of(payload: &Payload) -> StoredBody {
+    pub fn of(payload: &Payload) -> StoredPayload {
         match payload {
-            Payload::Empty => StoredBody::Empty,
+            Payload::Empty => StoredPayload::Empty,
             Payload::Inline(short) if short.len() <= MAX_WITHIN_BYTES => {
-                StoredBody::Within(short.clone())
+                StoredPayload::Within(short.clone())
             }
-            Payload::Inline(_) | Payload::Blocks(_) | Payload::BlocksAnd(..) => StoredBody::Apart,
+            Payload::Inline(_) | Payload::Blocks(_) | Payload::BlocksAnd(..) => {
+                StoredPayload::Apart
+            }
         }
     }
 }
@@ -93,8 +95,8 @@ impl StoredBody {
 pub fn encode_row(key: &[u8], row: &StoredRow) -> Vec<u8> {
     let metadata = row.metadata.as_deref().unwrap_or_default();
     let within = match &row.payload {
-        StoredBody::Within(payload) => Some(payload),
-        StoredBody::Empty | StoredBody::Apart => None,
+        StoredPayload::Within(payload) => Some(payload),
+        StoredPayload::Empty | StoredPayload::Apart => None,
     };
     let version = row.version.as_deref().map(version::encode);
     let length = within.map_or(0, Bytes::len) + metadata.len();
@@ -105,7 +107,7 @@ pub fn encode_row(key: &[u8], row: &StoredRow) -> Vec<u8> {
     bytes.push(
         flag(row.metadata.is_some(), FLAG_LIVE)
             | flag(row.usage.is_some(), FLAG_TALLY)
-            | flag(row.payload == StoredBody::Apart, FLAG_APART)
+            | flag(row.payload == StoredPayload::Apart, FLAG_APART)
             | flag(within.is_some(), FLAG_WITHIN)
             | flag(version.is_some(), FLAG_VERSION),
     );
@@ -136,7 +138,7 @@ pub fn decode_row(key: &[u8], bytes: &[u8]) -> Result<StoredRow> {
     let (row, within) = decode_but_payload(key, bytes)?;
     Ok(match within {
         Some(payload) => StoredRow {
-            payload: StoredBody::Within(Bytes::copy_from_slice(payload)),
+            payload: StoredPayload::Within(Bytes::copy_from_slice(payload)),
             ..row
         },
         None => row,
@@ -144,7 +146,7 @@ pub fn decode_row(key: &[u8], bytes: &[u8]) -> Result<StoredRow> {
 }
 
 /// Decodes the value of `Tree::Rows` under `key` without the payload: a payload in the row becomes
-/// [`StoredBody::Empty`].
+/// [`StoredPayload::Empty`].
 pub fn decode_metadata(key: &[u8], bytes: &[u8]) -> Result<StoredRow> {
     Ok(decode_but_payload(key, bytes)?.0)
 }
@@ -190,14 +192,14 @@ fn decode_but_payload<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(StoredRow, Opt
         usage,
         version,
         payload: match flags & FLAG_APART {
-            0 => StoredBody::Empty,
-            _ => StoredBody::Apart,
+            0 => StoredPayload::Empty,
+            _ => StoredPayload::Apart,
         },
     };
     Ok((row, within))
 }
 
-/// Encodes the value of `Tree::Bodies` under `key`, for a row with this stamp. Returns `None` for an
+/// Encodes the value of `Tree::Payloads` under `key`, for a row with this stamp. Returns `None` for an
 /// empty payload, which has no entry.
 pub fn encode_payload(key: &[u8], stamp: Stamp, payload: &Payload) -> Option<Vec<u8>> {
     let (kind, inline): (u8, &[u8]) = match payload {
@@ -218,12 +220,12 @@ pub fn encode_payload(key: &[u8], stamp: Stamp, payload: &Payload) -> Option<Vec
         }
     }
     bytes.extend_from_slice(inline);
-    Some(Slot(Tree::Bodies, key).seal(bytes))
+    Some(Slot(Tree::Payloads, key).seal(bytes))
 }
 
-/// Decodes the value of `Tree::Bodies` under `key`. Also returns the stamp of its row.
+/// Decodes the value of `Tree::Payloads` under `key`. Also returns the stamp of its row.
 pub fn decode_payload(key: &[u8], bytes: &[u8]) -> Result<(Stamp, Payload)> {
-    let mut reader = Reader::sealed(Slot(Tree::Bodies, key), bytes, "a payload")?;
+    let mut reader = Reader::sealed(Slot(Tree::Payloads, key), bytes, "a payload")?;
     let kind = reader.u8()?;
     if kind > KIND_BLOCKS_AND {
         return Err(Error::Newer(format!(
@@ -259,7 +261,7 @@ pub fn decode_payload_of(key: &[u8], stamp: Stamp, bytes: &[u8]) -> Result<Paylo
     }
 }
 
-/// Returns true if a value of `Tree::Bodies` is inline and so mentions no blocks. Nothing else of
+/// Returns true if a value of `Tree::Payloads` is inline and so mentions no blocks. Nothing else of
 /// it is verified, because its bytes may be damaged.
 pub fn is_inline(bytes: &[u8]) -> bool {
     matches!(bytes, [VERSION, KIND_INLINE, ..])

@@ -76,7 +76,7 @@ impl RowReader<'_> {
             Ok(Flow::Continue)
         };
         self.txn()
-            .scan(Tree::Bodies, bounds, Direction::Ascending, &mut visit)?;
+            .scan(Tree::Payloads, bounds, Direction::Ascending, &mut visit)?;
         Ok(found)
     }
 

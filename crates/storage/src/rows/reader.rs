@@ -6,7 +6,7 @@ use std::ops::Bound;
 use archipel_base::{Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 
-use super::codec::{self, StoredBody, StoredRow};
+use super::codec::{self, StoredPayload, StoredRow};
 use super::derived;
 use super::list::{self, ListQuery, Listing};
 use super::window::{Granularity, Window};
@@ -284,15 +284,15 @@ fn row_at_hand(txn: &dyn ReadTxn, key: &[u8]) -> Result<(Option<Row>, bool)> {
         return Ok((None, true));
     };
     let payload = std::mem::take(&mut stored.payload);
-    let at_hand = payload != StoredBody::Apart;
+    let at_hand = payload != StoredPayload::Apart;
     let mut row = Row::from(RowMetadata::from(stored));
-    if let (Some(value), StoredBody::Within(short)) = (&mut row.value, payload) {
+    if let (Some(value), StoredPayload::Within(short)) = (&mut row.value, payload) {
         value.payload = Payload::Inline(short);
     }
     Ok((Some(row), at_hand))
 }
 
-/// Returns the payload, stored in `Tree::Bodies`, of the row with this stamp.
+/// Returns the payload, stored in `Tree::Payloads`, of the row with this stamp.
 pub(crate) fn stored_payload(txn: &dyn ReadTxn, key: &[u8], stamp: Stamp) -> Result<Payload> {
     codec::decode_payload_of(key, stamp, &stored_bytes(txn, key)?)
 }
@@ -300,7 +300,7 @@ pub(crate) fn stored_payload(txn: &dyn ReadTxn, key: &[u8], stamp: Stamp) -> Res
 /// Returns the same payload, encoded.
 pub(crate) fn stored_bytes<'t>(txn: &'t dyn ReadTxn, key: &[u8]) -> Result<Cow<'t, [u8]>> {
     let without = || Error::Damaged("a row whose payload is missing".into());
-    txn.get(Tree::Bodies, key)?.ok_or_else(without)
+    txn.get(Tree::Payloads, key)?.ok_or_else(without)
 }
 
 /// The range of a partition's keys that begin with a prefix, from a start on.

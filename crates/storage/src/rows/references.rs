@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use archipel_base::BlockHash;
 
-use super::codec::{self, StoredBody};
+use super::codec::{self, StoredPayload};
 use super::reader;
 use crate::engine::{Direction, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
@@ -141,7 +141,7 @@ fn mentions(txn: &dyn ReadTxn, part: &RangeInclusive<u16>) -> Result<BTreeMap<Bl
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     txn.scan(Tree::Rows, all, Direction::Ascending, &mut |key, value| {
         let payload = match codec::decode_metadata(key, value) {
-            Ok(row) if row.payload == StoredBody::Apart => {
+            Ok(row) if row.payload == StoredPayload::Apart => {
                 reader::stored_payload(txn, key, row.stamp)
             }
             Ok(_) | Err(Error::Damaged(_)) => return Ok(Flow::Continue),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use archipel_base::{Id, PartitionId, Stamp};
 use bytes::Bytes;
 
-use super::codec::{self, StoredBody, StoredRow};
+use super::codec::{self, StoredPayload, StoredRow};
 use super::metadata::RowMetadata;
 use super::overlay::{Changes, Overlay};
 use super::reader::{self, RowReader};
@@ -198,8 +198,8 @@ impl<'t> RowTxn<'t> {
             return Ok(OldRow::default());
         };
         let blocks = match row.payload {
-            StoredBody::Apart => self.old_blocks(key, row.stamp)?,
-            StoredBody::Empty | StoredBody::Within(_) => Vec::new(),
+            StoredPayload::Apart => self.old_blocks(key, row.stamp)?,
+            StoredPayload::Empty | StoredPayload::Within(_) => Vec::new(),
         };
         Ok(OldRow {
             row,
@@ -256,9 +256,9 @@ impl<'t> RowTxn<'t> {
         self.write(bytes, row, &old.payload)
     }
 
-    fn write(&mut self, key: &[u8], row: &Row, old: &StoredBody) -> Result<()> {
+    fn write(&mut self, key: &[u8], row: &Row, old: &StoredPayload) -> Result<()> {
         let value = row.value.as_ref();
-        let payload = value.map(|value| StoredBody::of(&value.payload));
+        let payload = value.map(|value| StoredPayload::of(&value.payload));
         let stored = StoredRow {
             promised: row.promised,
             stamp: row.stamp,
@@ -269,10 +269,10 @@ impl<'t> RowTxn<'t> {
             payload: payload.unwrap_or_default(),
         };
         match (value, &stored.payload, old) {
-            (Some(value), StoredBody::Apart, _) => {
+            (Some(value), StoredPayload::Apart, _) => {
                 self.write_payload(key, row.stamp, &value.payload)?;
             }
-            (.., StoredBody::Apart) => drop(self.overlay.delete(Tree::Bodies, key)?),
+            (.., StoredPayload::Apart) => drop(self.overlay.delete(Tree::Payloads, key)?),
             _ => {}
         }
         self.write_row(key, &stored)
@@ -282,10 +282,12 @@ impl<'t> RowTxn<'t> {
     /// long.
     fn write_payload(&mut self, key: &[u8], stamp: Stamp, payload: &Payload) -> Result<()> {
         match codec::encode_payload(key, stamp, payload) {
-            Some(payload) if self.overlay.get(Tree::Bodies, key)?.as_deref() == Some(&payload) => {
+            Some(payload)
+                if self.overlay.get(Tree::Payloads, key)?.as_deref() == Some(&payload) =>
+            {
                 Ok(())
             }
-            Some(payload) => self.overlay.put(Tree::Bodies, key, &payload),
+            Some(payload) => self.overlay.put(Tree::Payloads, key, &payload),
             None => Ok(()),
         }
     }

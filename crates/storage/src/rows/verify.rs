@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 
-use super::codec::{self, Counter, Part, StoredBody, StoredRow};
+use super::codec::{self, Counter, Part, StoredPayload, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
 use super::references::{self, Difference, Ranges};
 use super::window::{Granularity, Window, WindowDigest};
@@ -153,7 +153,7 @@ impl Verifier<'_> {
         let from = first.to_be_bytes();
         let range: KeyRange<'_> = (Bound::Included(&from), Bound::Unbounded);
         let mut lowest: Option<PartitionId> = None;
-        for tree in [Tree::Rows, Tree::Bodies, Tree::Derived] {
+        for tree in [Tree::Rows, Tree::Payloads, Tree::Derived] {
             self.txn
                 .scan(tree, range, Direction::Ascending, &mut |key, _| {
                     let (found, _) = codec::split_partition(key)?;
@@ -179,7 +179,7 @@ impl Verifier<'_> {
                 Ok(Flow::Continue)
             },
         )?;
-        let payloads = self.count(Tree::Bodies, &range)?;
+        let payloads = self.count(Tree::Payloads, &range)?;
         self.compare_count("payloads", payloads, expected.payloads);
         let (mut log, mut of_no_part) = (0, 0);
         txn.scan(
@@ -238,7 +238,7 @@ impl Verifier<'_> {
             counter.objects += u64::from(usage.objects);
             counter.bytes += usage.bytes;
         }
-        if row.payload == StoredBody::Apart {
+        if row.payload == StoredPayload::Apart {
             expected.payloads += 1;
             self.check_payload(key, row.stamp)?;
         }

@@ -152,7 +152,7 @@ fn mentions(
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let txn = engine.read()?;
     txn.scan(
-        Tree::Bodies,
+        Tree::Payloads,
         (from, Bound::Unbounded),
         Direction::Ascending,
         &mut |key, value| {

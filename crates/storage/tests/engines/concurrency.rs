@@ -101,7 +101,10 @@ pub fn readers_are_consistent_while_a_writer_commits(fixture: &Fixture) {
         while !done.load(Ordering::SeqCst) || reads.load(Ordering::SeqCst) < 10 {
             let txn = engine.read().unwrap();
             let a = txn.get(T, b"n").unwrap().map(|v| v.into_owned());
-            let b = txn.get(Tree::Bodies, b"n").unwrap().map(|v| v.into_owned());
+            let b = txn
+                .get(Tree::Payloads, b"n")
+                .unwrap()
+                .map(|v| v.into_owned());
             assert_eq!(a, b, "half a commit is visible");
             assert!(a >= last, "a later reader sees an earlier commit");
             last = a;
@@ -113,7 +116,7 @@ pub fn readers_are_consistent_while_a_writer_commits(fixture: &Fixture) {
         for i in 0_u32..100 {
             let mut txn = engine.write().unwrap();
             txn.put(T, b"n", &i.to_be_bytes()).unwrap();
-            txn.put(Tree::Bodies, b"n", &i.to_be_bytes()).unwrap();
+            txn.put(Tree::Payloads, b"n", &i.to_be_bytes()).unwrap();
             let durability = [Durability::Buffered, Durability::Fsync][i as usize % 2];
             txn.commit(durability).unwrap();
         }

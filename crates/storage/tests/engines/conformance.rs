@@ -157,12 +157,12 @@ pub fn visitors_may_read_the_same_transaction(fixture: &Fixture) {
     let engine = fixture.open();
     put(&*engine, T, b"a", b"x");
     put(&*engine, T, b"b", b"y");
-    put(&*engine, Tree::Bodies, b"x", b"1");
-    put(&*engine, Tree::Bodies, b"y", b"2");
+    put(&*engine, Tree::Payloads, b"x", b"1");
+    put(&*engine, Tree::Payloads, b"y", b"2");
     let check = |txn: &dyn archipel_storage::engine::ReadTxn| {
         let mut seen = Vec::new();
         txn.scan(T, ALL, Direction::Ascending, &mut |_, value| {
-            seen.push(txn.get(Tree::Bodies, value)?.unwrap().into_owned());
+            seen.push(txn.get(Tree::Payloads, value)?.unwrap().into_owned());
             assert_eq!(entries(txn, T, ALL, Direction::Descending).len(), 2);
             Ok(Flow::Continue)
         })
@@ -242,16 +242,16 @@ pub fn large_values_are_read_back(fixture: &Fixture) {
     let lengths = [4096, 65_536, 1 << 20, (1 << 20) - 1];
     let mut txn = engine.write().unwrap();
     for (i, len) in lengths.into_iter().enumerate() {
-        txn.put(Tree::Bodies, &[i as u8], &large(i as u8, len))
+        txn.put(Tree::Payloads, &[i as u8], &large(i as u8, len))
             .unwrap();
     }
     txn.commit(Durability::Fsync).unwrap();
     for (i, len) in lengths.into_iter().enumerate() {
-        let found = get(&*engine, Tree::Bodies, &[i as u8]).unwrap();
+        let found = get(&*engine, Tree::Payloads, &[i as u8]).unwrap();
         assert!(found == large(i as u8, len), "{len}");
     }
-    put(&*engine, Tree::Bodies, &[2], b"small again");
-    assert_eq!(get(&*engine, Tree::Bodies, &[2]).unwrap(), b"small again");
+    put(&*engine, Tree::Payloads, &[2], b"small again");
+    assert_eq!(get(&*engine, Tree::Payloads, &[2]).unwrap(), b"small again");
 }
 
 pub fn trees_are_independent(fixture: &Fixture) {

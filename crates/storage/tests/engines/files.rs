@@ -35,7 +35,8 @@ fn fill(engine: &dyn Engine) -> Contents {
         txn.put(Tree::Rows, &i.to_be_bytes(), &i.to_le_bytes())
             .unwrap();
     }
-    txn.put(Tree::Bodies, b"large", &vec![7; 5 << 20]).unwrap();
+    txn.put(Tree::Payloads, b"large", &vec![7; 5 << 20])
+        .unwrap();
     txn.put(Tree::Derived, &[0xff; 1200], b"").unwrap();
     txn.commit(Durability::Buffered).unwrap();
     contents(engine)

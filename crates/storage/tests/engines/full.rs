@@ -134,12 +134,12 @@ fn put(engine: &dyn Engine, i: u32) -> Result<(), Error> {
     let large: Vec<u8> = (0..4 * 4096_u32)
         .map(|j| ((j ^ i << 14).wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
-    txn.put(Tree::Bodies, &i.to_be_bytes(), &large)?;
+    txn.put(Tree::Payloads, &i.to_be_bytes(), &large)?;
     txn.commit(Durability::Fsync)
 }
 
 fn check(engine: &dyn Engine, written: u32) {
-    for tree in [Tree::Rows, Tree::Bodies] {
+    for tree in [Tree::Rows, Tree::Payloads] {
         let found = keys(engine, tree);
         let expected: Vec<_> = (0..written).map(|i| i.to_be_bytes().to_vec()).collect();
         assert!(found == expected, "{} of {written}", found.len());

@@ -26,7 +26,7 @@ fn fill(engine: &LmdbEngine, mebibytes: u32) {
 fn fill_with(txn: &mut dyn WriteTxn, i: u32) {
     for j in 0..256_u32 {
         let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
-        txn.put(Tree::Bodies, &key, &vec![i as u8; 4000]).unwrap();
+        txn.put(Tree::Payloads, &key, &vec![i as u8; 4000]).unwrap();
     }
 }
 
@@ -94,11 +94,16 @@ fn resident_pages_stay_within_the_limit_in_a_process_of_its_own() {
     }
     let read = engine.read().unwrap();
     let mut seen = 0_u32;
-    read.scan(Tree::Bodies, ALL, Direction::Ascending, &mut |_, value| {
-        // Only bytes that are read are mapped.
-        seen += u32::from(value[0] == value[3999]);
-        Ok(Flow::Continue)
-    })
+    read.scan(
+        Tree::Payloads,
+        ALL,
+        Direction::Ascending,
+        &mut |_, value| {
+            // Only bytes that are read are mapped.
+            seen += u32::from(value[0] == value[3999]);
+            Ok(Flow::Continue)
+        },
+    )
     .unwrap();
     drop(read);
     assert!(resident_of(&file) <= LIMIT + SOME_MORE);
@@ -107,7 +112,7 @@ fn resident_pages_stay_within_the_limit_in_a_process_of_its_own() {
         for j in (0..256_u32).step_by(16) {
             let read = engine.read().unwrap();
             let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
-            let value = read.get(Tree::Bodies, &key).unwrap().unwrap();
+            let value = read.get(Tree::Payloads, &key).unwrap().unwrap();
             assert_eq!(value[2000], i as u8);
         }
     }
@@ -122,8 +127,8 @@ fn trimming_unmaps_resident_pages_and_loses_nothing() {
     fill(&engine, 24);
     let file = data_file(&folder);
     let read = engine.read().unwrap();
-    let before = all(read.as_ref(), Tree::Bodies);
-    let held = read.get(Tree::Bodies, &[0; 8]).unwrap().unwrap();
+    let before = all(read.as_ref(), Tree::Payloads);
+    let held = read.get(Tree::Payloads, &[0; 8]).unwrap().unwrap();
     assert!(resident_of(&file) > 2 * LIMIT);
     // Below the limit nothing is done.
     assert!(engine.trim_resident(1 << 40).unwrap() > 2 * LIMIT);
@@ -132,11 +137,11 @@ fn trimming_unmaps_resident_pages_and_loses_nothing() {
     assert!(resident_of(&file) < LIMIT);
     // Pages that a reader holds, and later pages, are unmapped too.
     assert_eq!(held[..], [0; 4000]);
-    assert!(all(read.as_ref(), Tree::Bodies) == before);
+    assert!(all(read.as_ref(), Tree::Payloads) == before);
     fill(&engine, 25);
     engine.trim_resident(0).unwrap();
     let read = engine.read().unwrap();
-    assert_eq!(all(read.as_ref(), Tree::Bodies).len(), 25 * 256);
+    assert_eq!(all(read.as_ref(), Tree::Payloads).len(), 25 * 256);
 }
 
 #[test]
@@ -148,7 +153,7 @@ fn trimming_runs_beside_readers_and_a_writer() {
         let reader = scope.spawn(|| {
             for _ in 0..100 {
                 let read = engine.read().unwrap();
-                assert!(all(read.as_ref(), Tree::Bodies).len() >= 4 * 256);
+                assert!(all(read.as_ref(), Tree::Payloads).len() >= 4 * 256);
             }
         });
         scope.spawn(|| fill(&engine, 8));
@@ -180,7 +185,7 @@ fn a_map_reports_that_it_is_nearly_full() {
         let mut txn = engine.write().unwrap();
         for j in 0..256_u32 {
             let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
-            assert!(txn.delete(Tree::Bodies, &key).unwrap());
+            assert!(txn.delete(Tree::Payloads, &key).unwrap());
         }
         txn.commit(Durability::Fsync).unwrap();
     }
@@ -206,7 +211,7 @@ fn a_map_of_any_size_can_be_opened_and_be_smaller_than_the_file() {
     let engine = open(1).unwrap();
     assert!(engine.is_nearly_full(0));
     assert_eq!(
-        all(engine.read().unwrap().as_ref(), Tree::Bodies).len(),
+        all(engine.read().unwrap().as_ref(), Tree::Payloads).len(),
         8 * 256
     );
     drop(engine);
@@ -240,12 +245,12 @@ fn a_full_map_refuses_the_write_and_continues() {
         assert!(matches!(commit, Err(Error::Full(_))), "{commit:?}");
     }
     let mut txn = engine.write().unwrap();
-    assert!(txn.delete(Tree::Bodies, &[0; 8]).unwrap());
+    assert!(txn.delete(Tree::Payloads, &[0; 8]).unwrap());
     txn.put(Tree::Rows, b"small", b"1").unwrap();
     txn.commit(Durability::Fsync).unwrap();
     let read = engine.read().unwrap();
     assert_eq!(all(read.as_ref(), Tree::Rows).len(), 1);
-    assert_eq!(all(read.as_ref(), Tree::Bodies).len(), 255);
+    assert_eq!(all(read.as_ref(), Tree::Payloads).len(), 255);
     drop(read);
     drop(engine);
     // A larger map has room.

@@ -29,7 +29,7 @@ use crate::engine::{Direction, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
 
 /// The tree whose long values stand in segments.
-pub(super) const SEPARATED: Tree = Tree::Bodies;
+pub(super) const SEPARATED: Tree = Tree::Payloads;
 /// The length from which a value stands in a segment, in bytes.
 const MIN_VALUE_BYTES: usize = 512;
 /// The prefix of the keys, in the engine below, of what is known of each segment.

@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// Encodes a key of `Tree::Rows` and `Tree::Bodies`: partition, key.
+/// Encodes a key of `Tree::Rows` and `Tree::Payloads`: partition, key.
 pub fn row_key(key: &RowKey) -> Result<Vec<u8>> {
     if key.key.is_empty() || key.key.len() > MAX_ROW_KEY_BYTES {
         return Err(Error::Refused(format!(
@@ -60,7 +60,7 @@ pub fn in_partition(partition: PartitionId, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a key of `Tree::Rows` or `Tree::Bodies`.
+/// Decodes a key of `Tree::Rows` or `Tree::Payloads`.
 pub fn row_of_key(bytes: &[u8]) -> Result<RowKey> {
     let (partition, key) = split_partition(bytes)?;
     let key = Bytes::copy_from_slice(key);

@@ -11,7 +11,7 @@ use crate::row::{
     BlockRef, MAX_ROW_KEY_BYTES, Payload, RowKey, RowVersion, UsageDelta, VersionChange,
     VersionKind, VersionState,
 };
-use crate::rows::codec::{self, StoredBody, StoredRow};
+use crate::rows::codec::{self, StoredPayload, StoredRow};
 use crate::rows::{Granularity, Window, WindowDigest};
 
 /// The key of the tests.
@@ -69,16 +69,16 @@ prop_compose! {
         let live = metadata.is_some();
         let version = version.filter(|_| live).map(Box::new);
         let usage = usage.filter(|_| live);
-        let payload = if live { payload } else { StoredBody::Empty };
+        let payload = if live { payload } else { StoredPayload::Empty };
         StoredRow { promised, stamp, write: Id(write), metadata, usage, payload, version }
     }
 }
 
-fn stored_payload() -> impl Strategy<Value = StoredBody> {
+fn stored_payload() -> impl Strategy<Value = StoredPayload> {
     prop_oneof![
-        Just(StoredBody::Empty),
-        Just(StoredBody::Apart),
-        bytes(513).prop_map(StoredBody::Within),
+        Just(StoredPayload::Empty),
+        Just(StoredPayload::Apart),
+        bytes(513).prop_map(StoredPayload::Within),
     ]
 }
 
@@ -104,8 +104,8 @@ proptest! {
         let bytes = codec::encode_row(KEY, &row);
         prop_assert_eq!(&codec::decode_row(KEY, &bytes).unwrap(), &row);
         let payload = match row.payload {
-            StoredBody::Apart => StoredBody::Apart,
-            _ => StoredBody::Empty,
+            StoredPayload::Apart => StoredPayload::Apart,
+            _ => StoredPayload::Empty,
         };
         prop_assert_eq!(codec::decode_metadata(KEY, &bytes).unwrap(), StoredRow { payload, ..row });
     }
@@ -113,8 +113,8 @@ proptest! {
     #[test]
     fn only_short_payloads_without_blocks_are_stored_in_the_row(payload in payload()) {
         let within = matches!(&payload, Payload::Inline(bytes) if bytes.len() <= 512);
-        prop_assert_eq!(matches!(StoredBody::of(&payload), StoredBody::Within(_)), within);
-        prop_assert_eq!(StoredBody::of(&payload) == StoredBody::Empty, payload == Payload::Empty);
+        prop_assert_eq!(matches!(StoredPayload::of(&payload), StoredPayload::Within(_)), within);
+        prop_assert_eq!(StoredPayload::of(&payload) == StoredPayload::Empty, payload == Payload::Empty);
     }
 
     #[test]
@@ -189,7 +189,7 @@ proptest! {
         if let Some(first) = noise.first_mut().filter(|_| version) {
             *first = 1;
         }
-        for tree in [Tree::Rows, Tree::Bodies, Tree::Derived, Tree::Queue] {
+        for tree in [Tree::Rows, Tree::Payloads, Tree::Derived, Tree::Queue] {
             let noise = match sum {
                 true => with_sum(tree, &noise),
                 false => noise.clone(),
@@ -244,7 +244,7 @@ fn encoded_bytes_match_the_documented_format() {
             objects: 1,
             bytes: 258,
         }),
-        payload: StoredBody::Apart,
+        payload: StoredPayload::Apart,
         version: None,
     };
     let fixed = concat!(
@@ -258,7 +258,7 @@ fn encoded_bytes_match_the_documented_format() {
     let expected = format!("0107{fixed}68656164c495a176");
     assert_eq!(hex::encode(codec::encode_row(KEY, &row)), expected);
     let row = StoredRow {
-        payload: StoredBody::Within(Bytes::from_static(b"body")),
+        payload: StoredPayload::Within(Bytes::from_static(b"body")),
         ..row
     };
     let expected = format!("010b{fixed}0004626f647968656164e699c789");
@@ -327,7 +327,7 @@ fn values_of_a_later_release_are_no_damage() {
     later(row, Tree::Rows, "a row", &|row| {
         codec::decode_row(KEY, row).err()
     });
-    later(&[1; 30], Tree::Bodies, "a payload", &|payload| {
+    later(&[1; 30], Tree::Payloads, "a payload", &|payload| {
         codec::decode_payload(KEY, payload).err()
     });
     later(&[1; 41], Tree::Derived, "a window", &|window| {
@@ -339,12 +339,12 @@ fn values_of_a_later_release_are_no_damage() {
     later(&[1; 17], Tree::Queue, "an entry of the queue", &|work| {
         codec::decode_work(KEY, work).err()
     });
-    let kind = with_sum(Tree::Bodies, &[1, 4, 0, 0]);
+    let kind = with_sum(Tree::Payloads, &[1, 4, 0, 0]);
     assert!(matches!(
         codec::decode_payload(KEY, &kind),
         Err(Error::Newer(_))
     ));
-    let kind = with_sum(Tree::Bodies, &[[1, 0].as_slice(), &[0; 17]].concat());
+    let kind = with_sum(Tree::Payloads, &[[1, 0].as_slice(), &[0; 17]].concat());
     assert!(matches!(
         codec::decode_payload(KEY, &kind),
         Err(Error::Damaged(_))

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{OldRow, RowTxn};
 use crate::engine::{Edit, Flow, ReadTxn, Result, Tree};
 use crate::row::RowKey;
-use crate::rows::codec::{self, Counter, StoredBody, StoredRow};
+use crate::rows::codec::{self, Counter, StoredPayload, StoredRow};
 use crate::rows::derived;
 
 /// The number of log entries that are read at once.
@@ -21,11 +21,11 @@ impl RowTxn<'_> {
     pub(super) fn recover_damaged(&self, key: &RowKey, bytes: &[u8], why: &str) -> Result<OldRow> {
         tracing::error!(partition = %key.partition, key = %key.key.escape_ascii(), why, "a damaged row is replaced");
         let stamp = self.logged_stamp(key)?;
-        let is_apart = self.overlay.get(Tree::Bodies, bytes)?.is_some();
+        let is_apart = self.overlay.get(Tree::Payloads, bytes)?.is_some();
         let (payload, blocks) = if is_apart {
-            (StoredBody::Apart, self.old_blocks(bytes, stamp)?)
+            (StoredPayload::Apart, self.old_blocks(bytes, stamp)?)
         } else {
-            (StoredBody::Empty, Vec::new())
+            (StoredPayload::Empty, Vec::new())
         };
         let row = StoredRow {
             stamp,

@@ -42,7 +42,7 @@ impl RowTxn<'_> {
         let stamp = self.metadata(key)?.unwrap_or_default().stamp;
         let key = codec::row_key(key)?;
         let done = match codec::encode_payload(&key, stamp, payload) {
-            Some(bytes) => self.overlay.put(Tree::Bodies, &key, &bytes),
+            Some(bytes) => self.overlay.put(Tree::Payloads, &key, &bytes),
             None => Err(Error::Refused("an empty payload is not stored".into())),
         };
         self.keep_failure(done).map(|()| true)

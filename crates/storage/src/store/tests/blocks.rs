@@ -285,7 +285,7 @@ fn verification_finds_derived_keys_of_no_part() {
 fn verification_finds_each_kind_of_damage() {
     let kinds = [
         (Tree::Rows, None),
-        (Tree::Bodies, None),
+        (Tree::Payloads, None),
         (Tree::Derived, Some(Part::Log)),
         (Tree::Derived, Some(Part::Windows)),
         (Tree::Derived, Some(Part::Counters)),

@@ -47,7 +47,7 @@ fn long(byte: u8) -> Payload {
 /// As a page with a wrong key, or with a wrong pointer to a value, would show it.
 #[test]
 fn a_value_under_another_key_is_damaged() {
-    for tree in [Tree::Rows, Tree::Bodies] {
+    for tree in [Tree::Rows, Tree::Payloads] {
         let parts = Parts::new();
         let store = parts.open();
         // Only their keys tell the two rows apart.
@@ -82,10 +82,10 @@ fn a_payload_of_another_version_of_its_row_is_damaged() {
     let parts = Parts::new();
     let store = parts.open();
     set(&store, "a", with_payload(1, long(1)), Durability::Fsync);
-    let old = get(&*parts.engine, Tree::Bodies, &encoded("a"));
+    let old = get(&*parts.engine, Tree::Payloads, &encoded("a"));
     set(&store, "a", with_payload(2, long(2)), Durability::Fsync);
-    let new = get(&*parts.engine, Tree::Bodies, &encoded("a"));
-    put(&*parts.engine, Tree::Bodies, &encoded("a"), &old);
+    let new = get(&*parts.engine, Tree::Payloads, &encoded("a"));
+    put(&*parts.engine, Tree::Payloads, &encoded("a"), &old);
     let found = read(&store, "a");
     assert!(matches!(found, Err(Error::Damaged(_))), "{found:?}");
     assert_eq!(damaged(&store), [key("a")]);
@@ -96,7 +96,7 @@ fn a_payload_of_another_version_of_its_row_is_damaged() {
         block_on(restore).unwrap()
     };
     assert_eq!((restore(), restore()), (true, false));
-    assert_eq!(get(&*parts.engine, Tree::Bodies, &encoded("a")), new);
+    assert_eq!(get(&*parts.engine, Tree::Payloads, &encoded("a")), new);
     assert_clean(&store);
 }
 
@@ -114,8 +114,8 @@ fn blocks_of_a_foreign_payload_are_not_released() {
     );
     set(&store, "b", with_payload(1, long(1)), Durability::Fsync);
     drop(upload);
-    let value = get(&*parts.engine, Tree::Bodies, &encoded("a"));
-    put(&*parts.engine, Tree::Bodies, &encoded("b"), &value);
+    let value = get(&*parts.engine, Tree::Payloads, &encoded("a"));
+    put(&*parts.engine, Tree::Payloads, &encoded("b"), &value);
     set(&store, "b", row(2, "metadata"), Durability::Fsync);
     assert_eq!(block_on(store.read_block(&blocks[0])).unwrap(), content(1));
     assert_clean(&store);
@@ -155,7 +155,7 @@ fn make_newer(engine: &dyn Engine, tree: Tree, key: &[u8]) -> Vec<u8> {
 /// It is neither counted as damage nor replaced, and nothing is said that depends on it.
 #[test]
 fn a_value_of_a_later_release_is_reported_and_left_alone() {
-    for tree in [Tree::Rows, Tree::Bodies] {
+    for tree in [Tree::Rows, Tree::Payloads] {
         let parts = Parts::new();
         let store = parts.open();
         let (_upload, blocks) = appender(&store, &[1]);

@@ -243,10 +243,10 @@ fn uploads_fill_a_disk_that_was_lost_and_replaced() {
 fn damage(engine: &dyn Engine, name: &str) {
     let key = crate::rows::codec::row_key(&key(name)).unwrap();
     let mut txn = engine.write().unwrap();
-    let mut payload = txn.get(Tree::Bodies, &key).unwrap().unwrap().to_vec();
+    let mut payload = txn.get(Tree::Payloads, &key).unwrap().unwrap().to_vec();
     let middle = payload.len() / 2;
     payload[middle] ^= 4;
-    txn.put(Tree::Bodies, &key, &payload).unwrap();
+    txn.put(Tree::Payloads, &key, &payload).unwrap();
     txn.commit(Durability::Fsync).unwrap();
 }
 
