@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
-use super::location::{LocatedRecord, Place, record_bytes};
+use super::location::{DiskLocation, LocatedRecord, record_bytes};
 use super::pin_table::PinTable;
 use super::record::Header;
 use super::sync::Ticket;
@@ -124,7 +124,7 @@ impl Volume {
     }
 
     /// Assigns a location to a record of `bytes` and registers it in `table`.
-    fn reserve(&self, table: &PinTable, bytes: u64) -> Result<Place> {
+    fn reserve(&self, table: &PinTable, bytes: u64) -> Result<DiskLocation> {
         let mut append = self.append.lock();
         let mut active = match append.active {
             Some(active) if active.metadata + bytes <= self.segment_bytes.max(bytes) => active,
@@ -133,7 +133,7 @@ impl Volume {
         if active.metadata + bytes > active.allocated {
             active.allocated = self.allocate(&active, bytes)?;
         }
-        let location = Place {
+        let location = DiskLocation {
             disk: self.id,
             segment: active.segment,
             offset: active.metadata,

@@ -4,7 +4,7 @@ use std::ops::{Bound, RangeInclusive};
 
 use archipel_base::BlockHash;
 
-use super::location::{Entry, LocatedRecord, Place};
+use super::location::{DiskLocation, Entry, LocatedRecord};
 use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ pub(super) fn set_references(edit: &mut dyn Edit, hash: &BlockHash, entry: &Entr
 }
 
 /// Removes a block and its location.
-pub(super) fn remove(edit: &mut dyn Edit, hash: &BlockHash, location: Place) -> Result<()> {
+pub(super) fn remove(edit: &mut dyn Edit, hash: &BlockHash, location: DiskLocation) -> Result<()> {
     edit.delete(Tree::Blocks, hash.as_bytes())?;
     edit.delete(Tree::Places, &location.to_key())?;
     Ok(())
@@ -55,10 +55,10 @@ pub(super) fn relocate(
 /// Visits the locations after `after` (from the first if `None`) in order, until the visitor stops.
 pub(super) fn locations(
     txn: &(impl ReadTxn + ?Sized),
-    after: Option<Place>,
+    after: Option<DiskLocation>,
     mut visit: impl FnMut(BlockHash, LocatedRecord) -> Result<Flow>,
 ) -> Result<()> {
-    let key = after.map(Place::to_key);
+    let key = after.map(DiskLocation::to_key);
     let lower = key
         .as_ref()
         .map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_slice()));
@@ -73,12 +73,12 @@ pub(super) fn locations(
 /// Returns the last location of the same segment before `location`.
 pub(super) fn last_before(
     txn: &(impl ReadTxn + ?Sized),
-    location: Place,
+    location: DiskLocation,
 ) -> Result<Option<LocatedRecord>> {
     if location.offset == 0 {
         return Ok(None);
     }
-    let first = Place::first_of(location.disk, location.segment).to_key();
+    let first = DiskLocation::first_of(location.disk, location.segment).to_key();
     let upper = location.to_key();
     let range = (
         Bound::Included(first.as_slice()),
@@ -89,8 +89,8 @@ pub(super) fn last_before(
 
 /// Returns the last location of a disk.
 pub(super) fn last_of(txn: &(impl ReadTxn + ?Sized), disk: u16) -> Result<Option<LocatedRecord>> {
-    let first = Place::first_of(disk, 0).to_key();
-    let last = Place {
+    let first = DiskLocation::first_of(disk, 0).to_key();
+    let last = DiskLocation {
         disk,
         segment: u32::MAX,
         offset: u64::MAX,
@@ -106,10 +106,10 @@ pub(super) fn last_of(txn: &(impl ReadTxn + ?Sized), disk: u16) -> Result<Option
 /// Returns the first location of the same segment at or after `location`.
 pub(super) fn first_from(
     txn: &(impl ReadTxn + ?Sized),
-    location: Place,
+    location: DiskLocation,
 ) -> Result<Option<LocatedRecord>> {
     let lower = location.to_key();
-    let last = Place {
+    let last = DiskLocation {
         offset: u64::MAX,
         ..location
     };

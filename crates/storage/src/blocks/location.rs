@@ -17,7 +17,7 @@ pub(super) const ALIGN_BYTES: u64 = 8;
 
 /// The disk location of a record. It sorts by disk, segment and offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
+pub struct DiskLocation {
     /// The disk's number.
     pub disk: u16,
     /// The segment's number. Numbers begin at 1, so segment 0 sorts before all locations of a disk.
@@ -29,7 +29,7 @@ pub struct Place {
 /// A record with its disk location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LocatedRecord {
-    pub location: Place,
+    pub location: DiskLocation,
     /// The length of the stored bytes, after the header.
     pub stored: u32,
     /// The length of the content.
@@ -45,7 +45,7 @@ pub(super) struct Entry {
     pub references: u64,
 }
 
-impl Place {
+impl DiskLocation {
     /// Encodes the key in `Tree::Places`.
     pub(super) fn to_key(self) -> [u8; LOCATION_BYTES] {
         let mut key = [0; LOCATION_BYTES];
@@ -55,9 +55,9 @@ impl Place {
         key
     }
 
-    pub(super) fn from_key(key: &[u8]) -> Result<Place> {
+    pub(super) fn from_key(key: &[u8]) -> Result<DiskLocation> {
         let mut fields = Fields::of(key, LOCATION_BYTES, "location")?;
-        Ok(Place {
+        Ok(DiskLocation {
             disk: u16::from_be_bytes(fields.take()),
             segment: u32::from_be_bytes(fields.take()),
             offset: u64::from_be_bytes(fields.take()),
@@ -65,8 +65,8 @@ impl Place {
     }
 
     /// Returns the first location of a segment, for the bounds of scans.
-    pub(super) fn first_of(disk: u16, segment: u32) -> Place {
-        Place {
+    pub(super) fn first_of(disk: u16, segment: u32) -> DiskLocation {
+        DiskLocation {
             disk,
             segment,
             offset: 0,
@@ -97,7 +97,7 @@ impl LocatedRecord {
     }
 
     pub fn from_location_entry(key: &[u8], value: &[u8]) -> Result<(BlockHash, LocatedRecord)> {
-        let location = Place::from_key(key)?;
+        let location = DiskLocation::from_key(key)?;
         let mut fields = Fields::of(value, LOCATION_ENTRY_BYTES, "location entry")?;
         let compressed = compressed(fields.take(), "location entry")?;
         let located = LocatedRecord {
@@ -137,7 +137,7 @@ impl Entry {
     pub fn from_bytes(value: &[u8]) -> Result<Entry> {
         let mut fields = Fields::of(value, ENTRY_BYTES, "block entry")?;
         let compressed = compressed(fields.take(), "block entry")?;
-        let location = Place::from_key(&fields.take::<LOCATION_BYTES>())?;
+        let location = DiskLocation::from_key(&fields.take::<LOCATION_BYTES>())?;
         let located = LocatedRecord {
             location,
             stored: u32::from_be_bytes(fields.take()),

@@ -53,7 +53,7 @@ use parking_lot::Mutex;
 pub use change::Change;
 pub use counters::{Counter, Counters};
 pub(crate) use index::{check_locations, references, scan_references};
-pub use location::Place;
+pub use location::DiskLocation;
 pub use rebuild::{RebuildProgress, Rebuilt};
 pub use relocate::Drained;
 pub use scrub::Scrubbed;

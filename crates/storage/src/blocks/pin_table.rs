@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use archipel_base::BlockHash;
 use parking_lot::{Condvar, Mutex};
 
-use super::location::{LocatedRecord, Place};
+use super::location::{DiskLocation, LocatedRecord};
 use super::reclaim::Span;
 use super::sync::Ticket;
 
@@ -28,7 +28,7 @@ pub(super) struct PinTable {
 struct PinTableState {
     held: HashMap<BlockHash, HeldBlock>,
     /// The begin and the end of each record that must be kept.
-    unindexed: BTreeMap<Place, u64>,
+    unindexed: BTreeMap<DiskLocation, u64>,
     /// Blocks that lost their last pin and have locations to examine.
     unpinned: BTreeSet<BlockHash>,
     /// Segments that may be empty.
@@ -61,7 +61,7 @@ pub(super) struct UsableRecord {
 
 impl HeldBlock {
     /// Forgets a location. Returns its ticket if it was a location to use.
-    fn remove(&mut self, location: Place) -> Option<Ticket> {
+    fn remove(&mut self, location: DiskLocation) -> Option<Ticket> {
         self.discarded.retain(|record| record.location != location);
         let here = |record: &UsableRecord| record.located.location == location;
         let position = self.records.iter().position(here)?;
@@ -130,7 +130,7 @@ impl PinTable {
     }
 
     /// Keeps the space of a record that is about to be written.
-    pub fn reserve(&self, location: Place, end: u64) {
+    pub fn reserve(&self, location: DiskLocation, end: u64) {
         self.state.lock().unindexed.insert(location, end);
     }
 
@@ -192,7 +192,7 @@ impl PinTable {
         &self,
         hash: &BlockHash,
         touched: u64,
-        indexed: Option<Place>,
+        indexed: Option<DiskLocation>,
     ) -> Vec<LocatedRecord> {
         let mut state = self.state.lock();
         let untouched = |held: &&HeldBlock| held.pins == 0 && held.touched == touched;
@@ -212,15 +212,15 @@ impl PinTable {
     }
 
     /// Returns the end of the last kept record before `location` in its segment.
-    pub fn end_before(&self, location: Place) -> Option<u64> {
-        let first = Place::first_of(location.disk, location.segment);
+    pub fn end_before(&self, location: DiskLocation) -> Option<u64> {
+        let first = DiskLocation::first_of(location.disk, location.segment);
         let state = self.state.lock();
         let before = state.unindexed.range(first..location).next_back();
         before.map(|(_, end)| *end)
     }
 
     /// Returns the start of the first kept record at or after `location` in its segment.
-    pub fn start_from(&self, location: Place) -> Option<u64> {
+    pub fn start_from(&self, location: DiskLocation) -> Option<u64> {
         let state = self.state.lock();
         let (next, _) = state.unindexed.range(location..).next()?;
         let same = (next.disk, next.segment) == (location.disk, location.segment);
@@ -232,7 +232,7 @@ impl PinTable {
         let Span {
             disk, segment, to, ..
         } = span;
-        let at = |offset| Place {
+        let at = |offset| DiskLocation {
             disk,
             segment,
             offset,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use archipel_base::BlockHash;
 
-use super::location::{ALIGN_BYTES, Entry, Place};
+use super::location::{ALIGN_BYTES, DiskLocation, Entry};
 use super::record::{self, HEADER_BYTES, Header, MAGIC};
 use super::startup_gc::StartupGc;
 use super::volume::{DiskState, Volume};
@@ -72,7 +72,7 @@ impl Blocks {
                 scans.push(Scan {
                     volume,
                     length: volume.length(segment)?,
-                    at: Place::first_of(volume.id, segment),
+                    at: DiskLocation::first_of(volume.id, segment),
                 });
             }
         }
@@ -158,7 +158,7 @@ impl Blocks {
     fn unreferenced(
         &self,
         after: Option<BlockHash>,
-    ) -> Result<(Vec<(BlockHash, Place)>, Option<BlockHash>)> {
+    ) -> Result<(Vec<(BlockHash, DiskLocation)>, Option<BlockHash>)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let mut found = Vec::new();
         let mut last = None;
@@ -201,7 +201,7 @@ impl Blocks {
 struct Scan<'a> {
     volume: &'a Volume,
     length: u64,
-    at: Place,
+    at: DiskLocation,
 }
 
 impl Scan<'_> {

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::location::{LocatedRecord, Place};
+use super::location::{DiskLocation, LocatedRecord};
 use super::pin_table::Unpinned;
 use super::volume::DiskState;
 use super::{Blocks, index};
@@ -95,9 +95,9 @@ impl Blocks {
             .iter()
             .filter(|one| empty_candidates.contains(one))
         {
-            let tail = Place {
+            let tail = DiskLocation {
                 offset: u64::MAX,
-                ..Place::first_of(*disk, *segment)
+                ..DiskLocation::first_of(*disk, *segment)
             };
             spans.extend(self.dead_span(&*txn, tail)?);
         }
@@ -154,7 +154,7 @@ impl Blocks {
         segment: u32,
     ) -> Result<Option<u64>> {
         let volume = self.volume(disk)?;
-        let first = Place::first_of(disk, segment);
+        let first = DiskLocation::first_of(disk, segment);
         if volume.position_in(segment).is_some()
             || index::first_from(txn, first)?.is_some()
             || self.pin_table.start_from(first).is_some()
@@ -165,8 +165,8 @@ impl Blocks {
     }
 
     /// Returns the span between the neighbours of a dead location.
-    fn dead_span(&self, txn: &dyn ReadTxn, dead: Place) -> Result<Option<Span>> {
-        let Place {
+    fn dead_span(&self, txn: &dyn ReadTxn, dead: DiskLocation) -> Result<Option<Span>> {
+        let DiskLocation {
             disk,
             segment,
             offset,

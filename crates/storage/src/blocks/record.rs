@@ -6,7 +6,7 @@ use archipel_base::BlockHash;
 use bytes::Bytes;
 
 use super::MAX_BLOCK_BYTES;
-use super::location::{LocatedRecord, Place};
+use super::location::{DiskLocation, LocatedRecord};
 use crate::checksum::crc32c;
 use crate::engine::Result;
 use crate::error::Error;
@@ -50,7 +50,7 @@ impl Header {
 
     /// Decodes the header at `location`. Returns `None` if the bytes are no header that was written
     /// for this location.
-    pub fn from_bytes(location: Place, bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+    pub fn from_bytes(location: DiskLocation, bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let field = |at: usize| {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
@@ -136,7 +136,7 @@ pub(super) fn open(hash: &BlockHash, located: &LocatedRecord, stored: Vec<u8>) -
 }
 
 pub(super) fn damaged(hash: &BlockHash, located: &LocatedRecord, why: &str) -> Error {
-    let Place {
+    let DiskLocation {
         disk,
         segment,
         offset,

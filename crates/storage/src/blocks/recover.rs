@@ -7,7 +7,7 @@
 use archipel_base::Id;
 
 use super::append::Active;
-use super::location::Place;
+use super::location::DiskLocation;
 use super::volume::Volume;
 use super::{BlockOptions, DiskConfig, Start, index};
 use crate::engine::{Engine, ReadTxn, Result};
@@ -91,7 +91,7 @@ fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Act
     if segment == 0 {
         return Ok(None);
     }
-    let end = Place {
+    let end = DiskLocation {
         disk: volume.id,
         segment,
         offset: u64::MAX,

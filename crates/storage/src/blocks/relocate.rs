@@ -5,7 +5,7 @@ use std::sync::Arc;
 use archipel_base::BlockHash;
 
 use super::append::Content;
-use super::location::{LocatedRecord, Place};
+use super::location::{DiskLocation, LocatedRecord};
 use super::record;
 use super::sync::Ticket;
 use super::upload::Claim;
@@ -21,7 +21,7 @@ const STEP_BLOCKS: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drained {
     /// The start of the next step; `None` when the whole disk has been walked.
-    pub next: Option<Place>,
+    pub next: Option<DiskLocation>,
     /// Blocks that moved.
     pub moved: u64,
     /// Bytes of records that moved.
@@ -33,7 +33,7 @@ pub struct Drained {
 /// A move of a block to another location.
 struct Move {
     pinned: Pinned,
-    from: Place,
+    from: DiskLocation,
     to: LocatedRecord,
     ticket: Ticket,
 }
@@ -45,7 +45,7 @@ impl Blocks {
     pub async fn drain_step(
         self: &Arc<Blocks>,
         disk: u16,
-        after: Option<Place>,
+        after: Option<DiskLocation>,
         budget_bytes: u64,
     ) -> Result<Drained> {
         let blocks = self.clone();
@@ -57,7 +57,7 @@ impl Blocks {
     fn drain_blocking(
         self: &Arc<Blocks>,
         disk: u16,
-        after: Option<Place>,
+        after: Option<DiskLocation>,
         budget_bytes: u64,
     ) -> Result<Drained> {
         if self.volume(disk)?.state() == DiskState::Active {
@@ -87,16 +87,16 @@ impl Blocks {
     fn locations_of(
         &self,
         disk: u16,
-        after: Option<Place>,
+        after: Option<DiskLocation>,
         budget_bytes: u64,
-    ) -> Result<(Vec<(BlockHash, LocatedRecord)>, Option<Place>)> {
+    ) -> Result<(Vec<(BlockHash, LocatedRecord)>, Option<DiskLocation>)> {
         let mut found = Vec::new();
         let mut bytes = 0;
         let mut next = None;
         let txn = self.engine.read()?;
         index::locations(
             &*txn,
-            Some(after.unwrap_or(Place::first_of(disk, 0))),
+            Some(after.unwrap_or(DiskLocation::first_of(disk, 0))),
             |hash, located| {
                 if located.location.disk != disk {
                     return Ok(Flow::Stop);

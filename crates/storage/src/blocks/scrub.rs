@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
-use super::location::{LocatedRecord, Place};
+use super::location::{DiskLocation, LocatedRecord};
 use super::record::{self, HEADER_BYTES, Header};
 use super::{Blocks, Pinned, index};
 use crate::engine::{Flow, Result};
@@ -17,7 +17,7 @@ const STEP_BLOCKS: usize = 256;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scrubbed {
     /// The start of the next step; `None` after the last block.
-    pub next: Option<Place>,
+    pub next: Option<DiskLocation>,
     /// Blocks verified.
     pub blocks: u64,
     /// Bytes of records read.
@@ -30,7 +30,7 @@ impl Blocks {
     /// Verifies about `budget_bytes` of the blocks after `after` (from the first if `None`).
     pub async fn scrub_step(
         self: &Arc<Blocks>,
-        after: Option<Place>,
+        after: Option<DiskLocation>,
         budget_bytes: u64,
     ) -> Result<Scrubbed> {
         let blocks = self.clone();
@@ -41,7 +41,7 @@ impl Blocks {
 
     fn scrub_blocking(
         self: &Arc<Blocks>,
-        after: Option<Place>,
+        after: Option<DiskLocation>,
         budget_bytes: u64,
     ) -> Result<Scrubbed> {
         let mut scrubbed = Scrubbed::default();
@@ -64,7 +64,7 @@ impl Blocks {
 
     fn next_locations(
         &self,
-        after: Option<Place>,
+        after: Option<DiskLocation>,
         budget_bytes: u64,
         scrubbed: &mut Scrubbed,
     ) -> Result<Vec<(BlockHash, LocatedRecord)>> {

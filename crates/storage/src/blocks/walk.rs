@@ -2,7 +2,7 @@
 //! space that they need.
 
 use super::index;
-use super::location::Place;
+use super::location::DiskLocation;
 use super::reclaim::Span;
 use crate::disk::PUNCH_BYTES;
 use crate::engine::{Flow, ReadTxn, Result};
@@ -31,7 +31,7 @@ impl Default for Batch {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Position {
     /// The record before; `None` before the first record of the segment.
-    after: Option<Place>,
+    after: Option<DiskLocation>,
     /// The end of the records before.
     pub end: u64,
 }
@@ -92,7 +92,7 @@ impl Position {
         mut visit: impl FnMut(u64, u64, u64) -> bool,
     ) -> Result<Scanned> {
         // Begin before the segment, so that its first record is visited too.
-        let before = Place {
+        let before = DiskLocation {
             disk,
             segment: segment - 1,
             offset: u64::MAX,

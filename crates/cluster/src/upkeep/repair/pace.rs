@@ -1,7 +1,7 @@
 //! When a scrub is due, how fast it reads, and how far it is. Pure: time is an argument.
 
 use archipel_base::codec::Versioned;
-use archipel_storage::blocks::{Place, Scrubbed};
+use archipel_storage::blocks::{DiskLocation, Scrubbed};
 use serde::{Deserialize, Serialize};
 
 /// The rate of a scrub that an operator asked for without a rate, in bytes a second.
@@ -68,8 +68,8 @@ impl Progress {
     }
 
     /// Returns where the next step begins.
-    pub fn after(&self) -> Option<Place> {
-        self.after.map(|(disk, segment, offset)| Place {
+    pub fn after(&self) -> Option<DiskLocation> {
+        self.after.map(|(disk, segment, offset)| DiskLocation {
             disk,
             segment,
             offset,

@@ -1,7 +1,7 @@
 //! The queue, and the pace of scrubs.
 
 use archipel_base::{BlockHash, PartitionId, codec};
-use archipel_storage::blocks::{Place, Scrubbed};
+use archipel_storage::blocks::{DiskLocation, Scrubbed};
 
 use super::pace::Progress;
 use super::queue::{Noted, Queue, Trouble};
@@ -75,7 +75,7 @@ fn queue_is_bounded_and_says_so() {
 
 fn step(next: Option<u64>, damaged: u32) -> Scrubbed {
     Scrubbed {
-        next: next.map(|offset| Place {
+        next: next.map(|offset| DiskLocation {
             disk: 1,
             segment: 2,
             offset,

@@ -10,7 +10,7 @@ fn header() -> Header {
     Header {
         hash: BlockHash::of(b"content"),
         located: LocatedRecord {
-            location: Place {
+            location: DiskLocation {
                 disk: 3,
                 segment: 5,
                 offset: 4096,
@@ -90,7 +90,7 @@ fn unknown_flags_are_reported_as_damage() {
 #[test]
 fn a_header_is_valid_only_at_its_own_location() {
     let bytes = header().to_bytes();
-    let elsewhere = Place {
+    let elsewhere = DiskLocation {
         offset: 8192,
         ..header().located.location
     };
@@ -153,9 +153,9 @@ proptest! {
 
     #[test]
     fn locations_sort_as_their_keys(a: (u16, u32, u64), b: (u16, u32, u64)) {
-        let location = |(disk, segment, offset)| Place { disk, segment, offset };
+        let location = |(disk, segment, offset)| DiskLocation { disk, segment, offset };
         let (a, b) = (location(a), location(b));
         prop_assert_eq!(a.cmp(&b), a.to_key().cmp(&b.to_key()));
-        prop_assert_eq!(Place::from_key(&a.to_key()).unwrap(), a);
+        prop_assert_eq!(DiskLocation::from_key(&a.to_key()).unwrap(), a);
     }
 }

@@ -49,7 +49,7 @@ fn start_time_with_many_gaps() {
             let hash = BlockHash::of(&number.to_be_bytes());
             let at = number * STEP_BYTES;
             let located = LocatedRecord {
-                location: Place {
+                location: DiskLocation {
                     disk: 1,
                     segment: 1 + (at >> 30) as u32,
                     offset: at % (1 << 30),

@@ -45,10 +45,10 @@ impl Core {
     /// Moves what is live in a segment to others.
     fn empty_segment(&self, segment: u32) -> Result<()> {
         let mut batch = Batch::new(self, Some(segment));
-        self.values.visit(segment, &mut |place, key, value| {
+        self.values.visit(segment, &mut |location, key, value| {
             let stored = batch.stored(key)?;
-            let current = stored.and_then(|stored| self.values.place(key, &stored));
-            if current == Some(place) {
+            let current = stored.and_then(|stored| self.values.location(key, &stored));
+            if current == Some(location) {
                 self.moved.fetch_add(value.len() as u64, Ordering::Relaxed);
                 batch.change(SEPARATED, key, Some(value))?;
             }

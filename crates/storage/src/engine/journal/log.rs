@@ -15,7 +15,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::JournalLimits;
-use super::record::{FileHeader, PAGE_BYTES, Place, Seal, record_header, short_record_header};
+use super::record::{
+    FileHeader, PAGE_BYTES, RecordPosition, Seal, record_header, short_record_header,
+};
 use crate::disk::Disk;
 use crate::engine::Result;
 use crate::engine::failure::Breaker;
@@ -120,7 +122,7 @@ impl Log {
         self.note_synced(generation, 0);
         // The first record reaches the disk together with the second.
         let body = records.to_be_bytes();
-        let header = short_record_header(self.seal(generation), tail.next_place(0), &body);
+        let header = short_record_header(self.seal(generation), tail.next_position(0), &body);
         tail.page = [&header[..], &body].concat();
         tail.end += tail.page.len() as u64;
         tail.records = 1;
@@ -130,8 +132,8 @@ impl Log {
     /// Appends a record. After an error the tail is as before, and the next record takes the place
     /// of this one.
     pub fn append(&self, tail: &mut Tail, body: &[u8], breaker: &Breaker) -> Result<()> {
-        let place = tail.next_place(self.synced.lock().records);
-        let header = record_header(self.seal(tail.generation), place, body)?;
+        let position = tail.next_position(self.synced.lock().records);
+        let header = record_header(self.seal(tail.generation), position, body)?;
         let start = tail.end - tail.page.len() as u64;
         let end = tail.end + (header.len() + body.len()) as u64;
         let padded = end.next_multiple_of(PAGE_BYTES as u64);
@@ -238,8 +240,8 @@ impl Log {
 }
 
 impl Tail {
-    fn next_place(&self, synced: u32) -> Place {
-        Place {
+    fn next_position(&self, synced: u32) -> RecordPosition {
+        RecordPosition {
             index: self.records,
             synced,
         }

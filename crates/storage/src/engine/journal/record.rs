@@ -95,9 +95,9 @@ impl Seal {
     }
 }
 
-/// The place of a record in its generation.
+/// The position of a record in its generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct RecordPosition {
     /// The number of earlier records of the generation.
     pub index: u32,
     /// How many records of the generation were on stable storage when this one was written.
@@ -110,7 +110,7 @@ pub(super) struct Place {
 /// [`Error::Refused`] if the body is too long.
 pub(super) fn record_header(
     seal: Seal,
-    place: Place,
+    position: RecordPosition,
     body: &[u8],
 ) -> Result<[u8; RECORD_HEADER_BYTES]> {
     if body.len() > MAX_BODY_BYTES {
@@ -119,20 +119,20 @@ pub(super) fn record_header(
             body.len()
         )));
     }
-    Ok(short_record_header(seal, place, body))
+    Ok(short_record_header(seal, position, body))
 }
 
 /// Returns the bytes before a body that is not too long.
 pub(super) fn short_record_header(
     seal: Seal,
-    place: Place,
+    position: RecordPosition,
     body: &[u8],
 ) -> [u8; RECORD_HEADER_BYTES] {
     let mut header = [0; RECORD_HEADER_BYTES];
     header[..4].copy_from_slice(RECORD_MAGIC);
     header[4..8].copy_from_slice(&(body.len() as u32).to_be_bytes());
-    header[8..12].copy_from_slice(&place.index.to_be_bytes());
-    header[12..16].copy_from_slice(&place.synced.to_be_bytes());
+    header[8..12].copy_from_slice(&position.index.to_be_bytes());
+    header[12..16].copy_from_slice(&position.synced.to_be_bytes());
     header[16..20].copy_from_slice(&crc32c_of(&[body]).to_be_bytes());
     let checksum = seal.checksum(&header[..20]);
     header[20..].copy_from_slice(&checksum.to_be_bytes());
@@ -141,7 +141,7 @@ pub(super) fn short_record_header(
 
 /// A whole record.
 pub(super) struct Record<'b> {
-    pub place: Place,
+    pub position: RecordPosition,
     pub body: &'b [u8],
 }
 
@@ -164,8 +164,8 @@ pub(super) fn read_record(bytes: &[u8], seal: Seal) -> Option<Record<'_>> {
     if body_checksum != u64::from(crc32c_of(&[body])) {
         return None;
     }
-    let place = Place { index, synced };
-    Some(Record { place, body })
+    let position = RecordPosition { index, synced };
+    Some(Record { position, body })
 }
 
 /// Returns the first whole record under `seal` that begins in `bytes`, and where.

@@ -177,7 +177,7 @@ fn read_generation(log: &Log, generation: u64, before: Option<u32>) -> Result<Ge
     let mut changes = Memtable::default();
     let (mut records, mut end) = (0, PAGE_BYTES.min(length));
     while let Some(record) =
-        read_record(&content[end..], seal).filter(|record| record.place.index == records)
+        read_record(&content[end..], seal).filter(|record| record.position.index == records)
     {
         if records == 0 {
             check_before(record.body, before, generation)?;
@@ -191,10 +191,10 @@ fn read_generation(log: &Log, generation: u64, before: Option<u32>) -> Result<Ge
     // this one was on stable storage, this one is lost.
     let mut wiped = end;
     while let Some((at, later)) = find_record(&content[wiped..], seal) {
-        if later.place.synced > records {
+        if later.position.synced > records {
             return Err(Error::Damaged(format!(
                 "record {records} of generation {generation} of the journal is damaged, and record {} follows: {ADVICE}",
-                later.place.index
+                later.position.index
             )));
         }
         wiped += at + RECORD_HEADER_BYTES + later.body.len();

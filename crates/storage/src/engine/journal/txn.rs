@@ -23,7 +23,7 @@ pub(super) struct View<'e> {
     below: Below<'e>,
 }
 
-/// A view of the engine below, with the values that its places stand for.
+/// A view of the engine below, with the values that its locations stand for.
 struct Below<'e> {
     values: &'e Values,
     txn: Box<dyn ReadTxn + 'e>,

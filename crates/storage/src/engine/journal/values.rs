@@ -1,11 +1,12 @@
-//! Long values in files of their own. The engine below holds their places.
+//! Long values in files of their own. The engine below holds their locations.
 //!
-//! A long value is appended to a **segment**, and the engine gets its [`Place`]. So the engine stays
-//! small, and a value is never written over. The engine also holds how much of each segment is live.
+//! A long value is appended to a **segment**, and the engine gets its [`ValueLocation`]. So the engine
+//! stays small, and a value is never written over. The engine also holds how much of each segment is
+//! live.
 //!
 //! # Invariants
-//! - A value is on stable storage before the engine has its place.
-//! - A segment is removed when the engine, durably, has no place in it, and no reader began
+//! - A value is on stable storage before the engine has its location.
+//! - A segment is removed when the engine, durably, has no location in it, and no reader began
 //!   before that.
 //! - The changes of a transaction of the engine and of the counts of segments are one.
 
@@ -39,9 +40,9 @@ const NEXT_KEY: &[u8] = b"\0segment";
 /// The bytes that are read at once from a segment.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The place of a value.
+/// The location of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct ValueLocation {
     pub segment: u32,
     /// Where the entry begins.
     pub offset: u32,
@@ -49,7 +50,7 @@ pub(super) struct Place {
     pub len: u32,
 }
 
-impl Place {
+impl ValueLocation {
     fn numbers(&self) -> [[u8; 4]; 3] {
         [self.segment, self.offset, self.len].map(u32::to_be_bytes)
     }
@@ -69,7 +70,7 @@ impl Place {
 pub(super) struct Segment {
     /// The end of its last entry.
     pub end: u64,
-    /// The bytes of entries whose place the engine has.
+    /// The bytes of entries whose location the engine has.
     pub live: u64,
 }
 
@@ -97,8 +98,8 @@ impl Table {
     }
 }
 
-/// The callback of a visit of entries. It gets the place, the key and the value of each.
-type EntryVisitor<'v> = dyn FnMut(Place, &[u8], &[u8]) -> Result<()> + 'v;
+/// The callback of a visit of entries. It gets the location, the key and the value of each.
+type EntryVisitor<'v> = dyn FnMut(ValueLocation, &[u8], &[u8]) -> Result<()> + 'v;
 
 /// The segments of a journal's engine.
 pub(super) struct Values {
@@ -197,45 +198,45 @@ impl Values {
         self.table.lock().clone()
     }
 
-    /// Returns the place that `stored`, found under `key` in the engine below, is, if it is one.
-    pub fn place(&self, key: &[u8], stored: &[u8]) -> Option<Place> {
+    /// Returns the location that `stored` is, if it is one. It was found under `key` in the engine below.
+    pub fn location(&self, key: &[u8], stored: &[u8]) -> Option<ValueLocation> {
         let fields = stored.strip_prefix(&self.name)?.as_chunks::<4>();
         match fields {
             ([segment, offset, len, checksum], []) => {
-                let place = Place {
+                let location = ValueLocation {
                     segment: u32::from_be_bytes(*segment),
                     offset: u32::from_be_bytes(*offset),
                     len: u32::from_be_bytes(*len),
                 };
-                (place.checksum(key) == u32::from_be_bytes(*checksum)).then_some(place)
+                (location.checksum(key) == u32::from_be_bytes(*checksum)).then_some(location)
             }
             _ => None,
         }
     }
 
     /// Returns true if `value` must stand in a segment: it is long, or readers would take it for a
-    /// place.
+    /// location.
     pub fn must_hold(&self, key: &[u8], value: &[u8]) -> bool {
-        value.len() >= MIN_VALUE_BYTES || self.place(key, value).is_some()
+        value.len() >= MIN_VALUE_BYTES || self.location(key, value).is_some()
     }
 
-    fn encode(&self, key: &[u8], place: Place) -> Vec<u8> {
-        let checksum = place.checksum(key).to_be_bytes();
-        [&self.name[..], place.numbers().as_flattened(), &checksum].concat()
+    fn encode(&self, key: &[u8], location: ValueLocation) -> Vec<u8> {
+        let checksum = location.checksum(key).to_be_bytes();
+        [&self.name[..], location.numbers().as_flattened(), &checksum].concat()
     }
 
     /// Returns the value that `stored`, found under `key` in the engine below, stands for. A value
     /// that the disk cannot read is empty: its own checksum tells the reader that it is damaged.
     pub fn resolve<'v>(&self, key: &[u8], stored: Cow<'v, [u8]>) -> Result<Cow<'v, [u8]>> {
-        let Some(place) = self.place(key, &stored) else {
+        let Some(location) = self.location(key, &stored) else {
             return Ok(stored);
         };
-        let mut value = vec![0; place.len as usize];
-        let offset = u64::from(place.offset) + (ENTRY_HEADER_BYTES + key.len()) as u64;
-        match self.disk.read_at(place.segment, offset, &mut value) {
+        let mut value = vec![0; location.len as usize];
+        let offset = u64::from(location.offset) + (ENTRY_HEADER_BYTES + key.len()) as u64;
+        match self.disk.read_at(location.segment, offset, &mut value) {
             Ok(()) => Ok(Cow::Owned(value)),
             Err(error) if is_damage(&error) => {
-                tracing::warn!(segment = place.segment, offset, %error, "a value cannot be read");
+                tracing::warn!(segment = location.segment, offset, %error, "a value cannot be read");
                 Ok(Cow::Borrowed(&[]))
             }
             Err(error) => Err(fail(&error)),
@@ -274,8 +275,7 @@ impl Values {
         self.unmovable.lock().insert(segment);
     }
 
-    /// Visits the entries of a segment, in order of their places, and passes over those whose header
-    /// is damaged.
+    /// Visits the entries of a segment in their order, and passes over those whose header is damaged.
     ///
     /// # Errors
     /// [`Error::Damaged`] if a part of the segment cannot be read.
@@ -290,12 +290,12 @@ impl Values {
         let mut window = Window::default();
         while window.offset() < end {
             if let Some(entry) = read_entry(window.rest(), seal) {
-                let place = Place {
+                let location = ValueLocation {
                     segment,
                     offset: window.offset() as u32,
                     len: entry.value.len() as u32,
                 };
-                visit(place, entry.key, entry.value)?;
+                visit(location, entry.key, entry.value)?;
                 window.at += entry.bytes();
             } else if window.next() < end {
                 let (disk, next) = (&*self.disk, window.next());

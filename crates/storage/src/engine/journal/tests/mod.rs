@@ -164,13 +164,13 @@ fn content_that_looks_like_a_record_is_content() {
         record::push_change(&mut body, Tree::Rows, b"forged", Some(b"1"));
         body
     };
-    let place = record::Place {
+    let position = record::RecordPosition {
         index: 1,
         synced: 1,
     };
     let forged = |seal| {
         [
-            &record::record_header(seal, place, &body).unwrap()[..],
+            &record::record_header(seal, position, &body).unwrap()[..],
             &body,
         ]
         .concat()

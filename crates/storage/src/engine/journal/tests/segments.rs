@@ -1,9 +1,9 @@
 //! Long values in segments: their counts, compaction, readers, damage.
 
-use super::values::{Place, SEPARATED};
+use super::values::{SEPARATED, ValueLocation};
 use super::*;
 
-/// Checks what the engine counts of segments against the places that it has.
+/// Checks what the engine counts of segments against the locations that it has.
 pub fn check_segments(engine: &Journaled) {
     let values = &engine.core.values;
     let mut live: BTreeMap<u32, u64> = BTreeMap::new();
@@ -11,8 +11,8 @@ pub fn check_segments(engine: &Journaled) {
     let (all, upwards) = ((Unbounded, Unbounded), Direction::Ascending);
     below
         .scan(SEPARATED, all, upwards, &mut |key, stored| {
-            if let Some(place) = values.place(key, stored) {
-                *live.entry(place.segment).or_default() += place.entry_bytes(key);
+            if let Some(location) = values.location(key, stored) {
+                *live.entry(location.segment).or_default() += location.entry_bytes(key);
             }
             Ok(Flow::Continue)
         })
@@ -23,7 +23,7 @@ pub fn check_segments(engine: &Journaled) {
         assert_eq!(segment.live, counted, "segment {number}");
         assert!(segment.live <= segment.end);
     }
-    assert!(live.is_empty(), "places in no segment: {live:?}");
+    assert!(live.is_empty(), "locations in no segment: {live:?}");
     let files = engine.core.log.disk.segments().unwrap();
     for (number, segment) in table.segments {
         assert!(segment.live == 0 || files.contains(&number));
@@ -47,10 +47,10 @@ fn checkpoint(engine: &Journaled) {
     engine.core.free_space();
 }
 
-fn place(engine: &Journaled, key: &[u8]) -> Option<Place> {
+fn location(engine: &Journaled, key: &[u8]) -> Option<ValueLocation> {
     let below = engine.core.below.read().unwrap();
     let stored = below.get(SEPARATED, key).unwrap()?;
-    engine.core.values.place(key, &stored)
+    engine.core.values.location(key, &stored)
 }
 
 fn world() -> World {
@@ -71,18 +71,18 @@ fn long_values_stand_in_segments_and_short_ones_in_the_engine() {
     put_value(&engine, b"long", &[1; 512]);
     put_value(&engine, b"short", &[2; 511]);
     checkpoint(&engine);
-    assert!(place(&engine, b"long").is_some() && place(&engine, b"short").is_none());
-    let first = place(&engine, b"long").unwrap();
+    assert!(location(&engine, b"long").is_some() && location(&engine, b"short").is_none());
+    let first = location(&engine, b"long").unwrap();
     drop(engine);
     let engine = world.open();
     assert_eq!(value(&engine, b"long"), Some(vec![1; 512]));
     assert_eq!(value(&engine, b"short"), Some(vec![2; 511]));
     put_value(&engine, b"other", &[3; 600]);
     checkpoint(&engine);
-    assert_ne!(place(&engine, b"other").unwrap().segment, first.segment);
+    assert_ne!(location(&engine, b"other").unwrap().segment, first.segment);
     put_value(&engine, b"later", &[3; 600]);
     checkpoint(&engine);
-    let next = place(&engine, b"later").unwrap();
+    let next = location(&engine, b"later").unwrap();
     assert_eq!(next.segment, first.segment);
     assert_eq!(u64::from(next.offset), first.entry_bytes(b"long"));
 }
@@ -236,8 +236,8 @@ fn damaged_entries_stay_where_they_are() {
         put_value(&engine, &[key + 1], &[key; 1000]);
     }
     checkpoint(&engine);
-    let damaged = place(&engine, &[5]).unwrap();
-    let other = place(&engine, &[9]).unwrap();
+    let damaged = location(&engine, &[5]).unwrap();
+    let other = location(&engine, &[9]).unwrap();
     assert_eq!(damaged.segment, other.segment);
     let at = u64::from(damaged.offset);
     world.disk.write_at(damaged.segment, at, &[b"rot"]).unwrap();
@@ -245,8 +245,8 @@ fn damaged_entries_stay_where_they_are() {
         put_value(&engine, &[key + 1], &[key; 1000]);
     }
     checkpoint(&engine);
-    assert_eq!(place(&engine, &[5]), Some(damaged));
-    assert_ne!(place(&engine, &[9]).unwrap().segment, damaged.segment);
+    assert_eq!(location(&engine, &[5]), Some(damaged));
+    assert_ne!(location(&engine, &[9]).unwrap().segment, damaged.segment);
     for key in 0..160_u8 {
         assert_eq!(value(&engine, &[key + 1]), Some(vec![key; 1000]));
     }

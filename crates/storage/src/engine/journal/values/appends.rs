@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 
 use super::entry::push_entry;
-use super::{NEXT_KEY, Place, SEGMENT_KEY, Table, Values};
+use super::{NEXT_KEY, SEGMENT_KEY, Table, ValueLocation, Values};
 use crate::engine::Durability;
 
 /// Values that become part of the engine with its next transaction, and the counts after it.
@@ -41,31 +41,33 @@ impl<'v> Appends<'v> {
     /// Appends a value. Returns what the engine below is to store for it.
     pub fn append(&mut self, key: &[u8], value: &[u8]) -> Vec<u8> {
         let segment = self.table.segments.entry(self.segment).or_default();
-        let place = Place {
+        let location = ValueLocation {
             segment: self.segment,
             offset: segment.end as u32,
             len: value.len() as u32,
         };
         push_entry(&mut self.bytes, self.values.seal(self.segment), key, value);
-        segment.end += place.entry_bytes(key);
-        segment.live += place.entry_bytes(key);
+        segment.end += location.entry_bytes(key);
+        segment.live += location.entry_bytes(key);
         self.changed.insert(self.segment);
-        self.values.encode(key, place)
+        self.values.encode(key, location)
     }
 
     /// Counts the value that `stored` stands for as dead.
     pub fn release(&mut self, key: &[u8], stored: &[u8]) {
-        let Some(place) = self.values.place(key, stored) else {
+        let Some(location) = self.values.location(key, stored) else {
             return;
         };
-        let segment = self.table.segments.get_mut(&place.segment);
-        let left = segment.map(|s| (s.live.checked_sub(place.entry_bytes(key)), s));
+        let segment = self.table.segments.get_mut(&location.segment);
+        let left = segment.map(|s| (s.live.checked_sub(location.entry_bytes(key)), s));
         match left {
             Some((Some(live), segment)) => {
                 segment.live = live;
-                self.changed.insert(place.segment);
+                self.changed.insert(location.segment);
             }
-            _ => self.values.pass_over(place.segment, "its counts are wrong"),
+            _ => self
+                .values
+                .pass_over(location.segment, "its counts are wrong"),
         }
     }
 
