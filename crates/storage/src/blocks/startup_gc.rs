@@ -186,7 +186,7 @@ impl Blocks {
                 Ok(Done::with(0)).map(|done| match count {
                     Counted::More(count) => done.and(Work::Count(count)),
                     Counted::HasDeadSpace => done.and(Work::Punch(Position::default())),
-                    Counted::IsSwept => done,
+                    Counted::NothingToFree => done,
                 })
             }
             Some(Work::Punch(position)) => self.punch_gaps(txn, volume, segment, position, batch),

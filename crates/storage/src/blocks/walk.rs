@@ -128,9 +128,12 @@ impl Position {
 
 /// The outcome of counting.
 pub(super) enum Counted {
+    /// Records are left to count.
     More(Count),
+    /// The segment has space of dead records that is not freed yet.
     HasDeadSpace,
-    IsSwept,
+    /// The segment has no such space.
+    NothingToFree,
 }
 
 impl Count {
@@ -172,7 +175,7 @@ impl Count {
         Ok(match scanned {
             Scanned::Some(position) => Counted::More(Count { position, ..self }),
             Scanned::All(_) if self.has_dead_space() => Counted::HasDeadSpace,
-            Scanned::All(_) => Counted::IsSwept,
+            Scanned::All(_) => Counted::NothingToFree,
         })
     }
 

@@ -25,7 +25,7 @@ pub use keys::{
 /// The row has a value: it is neither a tombstone nor a mere promise.
 const FLAG_LIVE: u8 = 1;
 /// A usage follows the fixed part.
-const FLAG_TALLY: u8 = 2;
+const FLAG_USAGE: u8 = 2;
 /// The payload has an entry in `Tree::Payloads`.
 const FLAG_APART: u8 = 4;
 /// The payload stands in the row, before the metadata.
@@ -106,7 +106,7 @@ pub fn encode_row(key: &[u8], row: &StoredRow) -> Vec<u8> {
     bytes.push(VERSION);
     bytes.push(
         flag(row.metadata.is_some(), FLAG_LIVE)
-            | flag(row.usage.is_some(), FLAG_TALLY)
+            | flag(row.usage.is_some(), FLAG_USAGE)
             | flag(row.payload == StoredPayload::Apart, FLAG_APART)
             | flag(within.is_some(), FLAG_WITHIN)
             | flag(version.is_some(), FLAG_VERSION),
@@ -155,7 +155,7 @@ pub fn decode_metadata(key: &[u8], bytes: &[u8]) -> Result<StoredRow> {
 fn decode_but_payload<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(StoredRow, Option<&'b [u8]>)> {
     let mut reader = Reader::sealed(Slot(Tree::Rows, key), bytes, "a row")?;
     let flags = reader.u8()?;
-    let known = FLAG_LIVE | FLAG_TALLY | FLAG_APART | FLAG_WITHIN | FLAG_VERSION;
+    let known = FLAG_LIVE | FLAG_USAGE | FLAG_APART | FLAG_WITHIN | FLAG_VERSION;
     let live = flags & FLAG_LIVE != 0;
     let both = FLAG_APART | FLAG_WITHIN;
     if flags & !known != 0 {
@@ -168,7 +168,7 @@ fn decode_but_payload<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(StoredRow, Opt
     }
     let (promised, stamp) = (reader.stamp()?, reader.stamp()?);
     let write = reader.id()?;
-    let usage = match flags & FLAG_TALLY {
+    let usage = match flags & FLAG_USAGE {
         0 => None,
         _ => Some(reader.usage()?),
     };
