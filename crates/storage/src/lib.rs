@@ -1,5 +1,17 @@
 //! One node's durable state: disks, metadata engines, blocks and rows.
 //!
+//! | module | what it holds |
+//! |---|---|
+//! | [`error`] | the errors, named by what the caller should do |
+//! | `checksum` | the checksum of metadata values and of record headers |
+//! | [`disk`] | the `Disk` trait: the files of one disk, real or in memory |
+//! | [`engine`] | metadata engines: ordered, transactional key-value stores; the journal before LMDB |
+//! | [`pool`] | threads for blocking work, and the limit of memory for content |
+//! | [`row`] | rows as the layers above see them |
+//! | [`blocks`] | content, named by its hash, in segments on the disks |
+//! | [`rows`] | rows in an engine, with what is derived from them |
+//! | [`store`] | all of it behind one handle: transactions, reads, group commit |
+//!
 //! # Invariants
 //! - No write is acknowledged before it is on stable storage, unless the caller asked for
 //!   `Buffered`.
