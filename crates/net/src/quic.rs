@@ -24,16 +24,16 @@ const SILENCE: Duration = Duration::from_secs(8);
 /// before `SILENCE` has passed.
 const KEEP_ALIVE: Duration = Duration::from_secs(4);
 /// The receive window of one stream: 4 MiB in 100 ms are 335 Mbit/s.
-const STREAM_WINDOW: u32 = 4 << 20;
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 /// The receive window of a connection for content. Unread streams count and must not delay the
 /// others. The window is a limit and no reservation: bytes already read take no memory.
-const CONTENT_WINDOW: u32 = 512 << 20;
+const CONTENT_WINDOW_BYTES: u32 = 512 << 20;
 /// The receive window of a connection for small messages: each of its streams is read at once.
-const SMALL_WINDOW: u32 = 32 << 20;
+const SMALL_WINDOW_BYTES: u32 = 32 << 20;
 /// The receive window of a connection whose peer has not proven the secret yet.
-const UNPROVEN_WINDOW: u32 = 4 << 10;
+const UNPROVEN_WINDOW_BYTES: u32 = 4 << 10;
 /// The limit of sent but unacknowledged bytes that are kept.
-const SEND_WINDOW: u64 = 8 << 20;
+const SEND_WINDOW_BYTES: u64 = 8 << 20;
 /// The number of streams that a peer may have open on one connection: at first, and once it uses
 /// many. Each permitted stream takes 100 bytes of memory, used or not, and a node may have
 /// connections to hundreds of others.
@@ -114,10 +114,10 @@ fn transport(address: SocketAddr) -> TransportConfig {
         .keep_alive_interval(Some(KEEP_ALIVE))
         // One stream for the proof of the secret. More are allowed after the proof.
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
-        .receive_window(VarInt::from_u32(UNPROVEN_WINDOW))
+        .receive_window(VarInt::from_u32(UNPROVEN_WINDOW_BYTES))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .send_window(SEND_WINDOW)
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
+        .send_window(SEND_WINDOW_BYTES)
         .datagram_receive_buffer_size(None);
     config
 }

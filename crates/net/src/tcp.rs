@@ -32,7 +32,7 @@ use crate::pool::{Carrier, Lane, Pool};
 pub use connection::TcpConnection;
 
 /// The limit of unsent bytes in the kernel. Once there, their order can no longer change.
-const UNSENT: u32 = 128 << 10;
+const UNSENT_BYTES: u32 = 128 << 10;
 const BACKLOG: i32 = 128;
 
 /// TCP connections of one node.
@@ -92,7 +92,7 @@ fn tune(stream: &TcpStream, peer: SocketAddr) {
     let _ = socket.set_tcp_nodelay(true);
     #[cfg(target_os = "linux")]
     {
-        let _ = socket.set_tcp_notsent_lowat(UNSENT);
+        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES);
         if !peer.ip().is_loopback() {
             let _ = socket.set_tcp_congestion(b"bbr");
         }

@@ -11,7 +11,7 @@ use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
 
 use super::stream::stream_of;
-use super::{CONTENT_WINDOW, FIRST_STREAMS, Quic, SMALL_WINDOW, STREAMS};
+use super::{CONTENT_WINDOW_BYTES, FIRST_STREAMS, Quic, SMALL_WINDOW_BYTES, STREAMS};
 use crate::error::Error;
 use crate::handshake::{self, Keying};
 use crate::identity::{Identity, LABEL, PROOF_BYTES, peer_of};
@@ -44,8 +44,8 @@ fn named(connection: &Connection) -> Result<NodeId, String> {
 /// Allows streams and content to a peer that has proven the secret.
 fn trust(connection: &Connection, lane: Lane) {
     let window = match lane {
-        Lane::SMALL => SMALL_WINDOW,
-        _ => CONTENT_WINDOW,
+        Lane::SMALL => SMALL_WINDOW_BYTES,
+        _ => CONTENT_WINDOW_BYTES,
     };
     connection.set_max_concurrent_bi_streams(VarInt::from_u32(FIRST_STREAMS));
     connection.set_receive_window(VarInt::from_u32(window));

@@ -14,15 +14,15 @@ use archipel_base::NodeId;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::outbox::{FIRST_CREDIT, Outbox};
+use super::outbox::{FIRST_CREDIT_BYTES, Outbox};
 use super::wire::Kind;
 use crate::error::Error;
 use crate::frames::Assembler;
 
 /// The limit of a window: 4 MiB in 100 ms are 335 Mbit/s.
-const LARGEST_WINDOW: usize = 4 << 20;
+const LARGEST_WINDOW_BYTES: usize = 4 << 20;
 /// The limit of the growth of all windows of a connection together.
-const GROWTH: usize = 64 << 20;
+const GROWTH_BYTES: usize = 64 << 20;
 
 pub(super) struct Inbox {
     peer: NodeId,
@@ -52,7 +52,7 @@ impl Inbox {
         Inbox {
             peer,
             streams: BTreeMap::new(),
-            growth: GROWTH,
+            growth: GROWTH_BYTES,
         }
     }
 
@@ -60,8 +60,8 @@ impl Inbox {
     pub fn add(&mut self, stream: u64, now: Instant) {
         let receiving = Receiving {
             buffer: Assembler::default(),
-            window: FIRST_CREDIT,
-            left: FIRST_CREDIT,
+            window: FIRST_CREDIT_BYTES,
+            left: FIRST_CREDIT_BYTES,
             uncredited: 0,
             credited_at: now,
             end: None,
@@ -161,7 +161,7 @@ impl Inbox {
         let Some(receiving) = self.streams.remove(&stream) else {
             return false;
         };
-        self.growth += receiving.window - FIRST_CREDIT;
+        self.growth += receiving.window - FIRST_CREDIT_BYTES;
         receiving.end.is_none()
     }
 
@@ -180,7 +180,7 @@ impl Inbox {
         }
         let mut more = taken;
         let quick = pace.now.duration_since(receiving.credited_at) < 2 * pace.round_trip;
-        if quick && receiving.window < LARGEST_WINDOW && receiving.window <= self.growth {
+        if quick && receiving.window < LARGEST_WINDOW_BYTES && receiving.window <= self.growth {
             // The sender uses the whole window within two round trips, so that the window limits
             // it.
             self.growth -= receiving.window;

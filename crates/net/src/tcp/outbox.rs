@@ -12,9 +12,9 @@ use super::wire::{self, Kind, PIECE_BYTES};
 use crate::transport::Class;
 
 /// A stream accepts the next frame once it has no more than this left to send.
-const AHEAD: usize = 64 << 10;
+const AHEAD_BYTES: usize = 64 << 10;
 /// The bytes of a new stream that a receiver accepts before it grants more credit.
-pub(super) const FIRST_CREDIT: usize = 256 << 10;
+pub(super) const FIRST_CREDIT_BYTES: usize = 256 << 10;
 
 /// The order of the ready streams, most urgent first: class, remaining bytes, turn, stream.
 type Key = (u8, u64, u64, u64);
@@ -60,7 +60,7 @@ impl Outbox {
             key: None,
             queue: VecDeque::new(),
             queued: 0,
-            credit: FIRST_CREDIT,
+            credit: FIRST_CREDIT_BYTES,
             finished: false,
             waiting: None,
         };
@@ -76,7 +76,7 @@ impl Outbox {
     /// `None` if the peer has stopped the stream.
     pub fn room(&mut self, stream: u64, waker: &Waker) -> Option<bool> {
         let sending = self.streams.get_mut(&stream)?;
-        let room = sending.queued <= AHEAD;
+        let room = sending.queued <= AHEAD_BYTES;
         sending.waiting = (!room).then(|| waker.clone());
         Some(room)
     }
@@ -228,7 +228,7 @@ impl Outbox {
         let length = PIECE_BYTES.min(sending.credit).min(sending.queued);
         wire::put_head(into, Kind::Data, length, stream);
         sending.take(length, into);
-        if sending.queued <= AHEAD
+        if sending.queued <= AHEAD_BYTES
             && let Some(waker) = sending.waiting.take()
         {
             waker.wake();

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use std::task::Waker;
 
-use super::outbox::{FIRST_CREDIT, Outbox};
+use super::outbox::{FIRST_CREDIT_BYTES, Outbox};
 use super::wire::{self, Kind, PIECE_BYTES};
 use crate::transport::Class;
 
@@ -49,12 +49,12 @@ fn stream_without_credit_waits_and_delays_no_other() {
     let mut outbox = Outbox::default();
     outbox.add(1, Class::Control);
     outbox.add(3, Class::Background);
-    outbox.push(1, frame(FIRST_CREDIT + 10));
+    outbox.push(1, frame(FIRST_CREDIT_BYTES + 10));
     outbox.push(3, frame(5));
     outbox.finish(1);
     let sent = pieces(&mut outbox, usize::MAX);
     let of_first: usize = sent.iter().filter(|p| p.1 == 1).map(|p| p.2).sum();
-    assert_eq!(of_first, FIRST_CREDIT);
+    assert_eq!(of_first, FIRST_CREDIT_BYTES);
     assert_eq!(sent.last(), Some(&(Kind::Data, 3, 5)));
     outbox.credit(1, 100).unwrap();
     let rest = pieces(&mut outbox, usize::MAX);
