@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::cluster::Inner;
-use crate::data::bundle::ROWS;
 use crate::data::serve::{serve_fetch, serve_upload};
 use crate::layout::Epoch;
 use crate::node::detach::DetachOnDrop;
@@ -66,7 +65,7 @@ impl Service for NodeService {
                 };
                 Ok(codec::encode(&reply).into())
             }
-            ROWS => {
+            method::ROWS => {
                 let calls = decode(&request)?;
                 // As with the write of one row.
                 let data = data.clone();

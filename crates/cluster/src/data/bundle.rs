@@ -40,9 +40,6 @@ const FULL_BYTES: usize = 256 << 10;
 /// The bytes of the answers of a message, beside the last one.
 const ANSWERS_BYTES: usize = 256 << 10;
 
-/// The name of the method: [`RowsCall`], [`RowsReply`].
-pub(crate) const ROWS: &str = "rows";
-
 /// Requests about rows.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RowsCall(Vec<RowCall>);
@@ -259,7 +256,10 @@ async fn ask_together(
 ) -> Result<Vec<Option<RowReply>>, Error> {
     // This class: as urgent as can be, and the time of the answer is not taken for a round trip.
     let class = Class::Data { remaining: 0 };
-    let RowsReply(replies) = data.peers()?.call(node, ROWS, class, message).await?;
+    let RowsReply(replies) = data
+        .peers()?
+        .call(node, method::ROWS, class, message)
+        .await?;
     let decoded = |reply: Bytes| {
         let why = |error| Error::Unavailable(format!("an answer cannot be read: {error}"));
         codec::decode(&reply).map_err(why)

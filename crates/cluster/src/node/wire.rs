@@ -13,44 +13,7 @@ use crate::node::companions::CompanionRow;
 use crate::node::options::{Taking, Topics};
 use crate::register::{Answer, Intent, Request};
 
-/// The methods that a node answers.
-pub(crate) mod method {
-    /// [`RowCall`](super::RowCall), [`RowReply`](super::RowReply).
-    pub const ROW: &str = "row";
-    /// A stream: [`UploadOpen`](super::UploadOpen), then blocks and row calls.
-    pub const UPLOAD: &str = "upload";
-    /// A stream: [`FetchCall`](super::FetchCall), then [`FetchReply`](super::FetchReply) and
-    /// blocks.
-    pub const FETCH: &str = "fetch";
-    /// [`ListCall`](super::ListCall), [`ListReply`](super::ListReply).
-    pub const LIST: &str = "list";
-    /// [`CountersCall`](super::CountersCall), [`CountersReply`](super::CountersReply).
-    pub const COUNTERS: &str = "counters";
-    /// [`FeedCall`](super::FeedCall), [`FeedReply`](super::FeedReply).
-    pub const FEED: &str = "feed";
-    /// The number of the epoch that the caller knows, or nothing; an encoded epoch.
-    pub const EPOCH: &str = "epoch";
-    /// An encoded epoch, the first of a cluster; nothing if the node promises to be part of it.
-    pub const PROPOSE: &str = "propose";
-    /// [`FateCall`](super::super::epochs::FateCall), [`FateReply`](super::super::epochs::FateReply).
-    pub const FATE: &str = "fate";
-    /// Gossip of the membership.
-    pub const GOSSIP: &str = "gossip";
-    /// [`VerifyCall`](crate::upkeep::verify::VerifyCall),
-    /// [`VerifyReply`](crate::upkeep::verify::VerifyReply).
-    pub const VERIFY: &str = "verify";
-    /// [`DigestCall`](crate::upkeep::verify::DigestCall),
-    /// [`DigestReply`](crate::upkeep::verify::DigestReply).
-    pub const DIGEST: &str = "digest";
-    /// [`MaintenanceCall`](crate::upkeep::repair::MaintenanceCall),
-    /// [`MaintenanceStatus`](crate::upkeep::repair::MaintenanceStatus).
-    pub const MAINTENANCE: &str = "maintenance";
-    /// A notice of the model to all nodes.
-    pub const NOTICE: &str = "notice";
-    /// The model asks whether a node reads or writes some content. The answer is one byte, not 0
-    /// for yes.
-    pub const IN_USE: &str = "in_use";
-}
+pub(crate) mod method;
 
 /// The replica that a request is for, and the epoch. Any other replica refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -12,8 +12,9 @@ use archipel_net::Class;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::wire::{MAX_WAKE, WakeCall, method};
+use super::wire::{MAX_WAKE, WakeCall};
 use crate::node::group::Group;
+use crate::node::wire::method;
 use crate::upkeep::Upkeep;
 
 /// For how long misses are gathered before they are told, because a pass costs 20 KB and more.

@@ -12,13 +12,13 @@ use bytes::Bytes;
 use super::schedule::Ended;
 use super::wire::{
     CompareCall, CompareReply, FloorCall, FloorReply, MAX_PARTITIONS, Scope, Span, StampsCall,
-    StampsReply, WindowsCall, WindowsReply, method,
+    StampsReply, WindowsCall, WindowsReply,
 };
 use super::{AntiEntropyOptions, digests};
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
 use crate::node::floors as record;
-use crate::node::wire::Address;
+use crate::node::wire::{Address, method};
 use crate::register::epoch::Member;
 use crate::register::floor::{FloorAnswer, FloorRequest};
 use crate::register::rules::Mutant;

@@ -12,10 +12,11 @@ use futures_util::future::join_all;
 use futures_util::stream;
 
 use super::pass::{Candidate, Pass};
-use super::wire::{RowsCall, RowsReply, method};
+use super::wire::{RowsCall, RowsReply};
 use crate::data::Fetched;
 use crate::error::Error;
 use crate::node::replica::{Applied, Offer};
+use crate::node::wire::method;
 use crate::register::Version;
 
 /// How many units of rows a pass applies at once.
@@ -33,7 +34,7 @@ impl Pass {
                 scope: self.scope,
                 keys: asked.map(|key| (key.partition, key.key.clone())).collect(),
             };
-            let RowsReply(versions) = self.call(method::ROWS, &call).await?;
+            let RowsReply(versions) = self.call(method::PULL, &call).await?;
             if versions.is_empty() || versions.len() > call.keys.len() {
                 return Err(Error::Unavailable(
                     "other rows came than were asked for".into(),

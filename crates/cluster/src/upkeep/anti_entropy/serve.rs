@@ -11,13 +11,13 @@ use bytes::Bytes;
 use super::digests;
 use super::wire::{
     CompareCall, CompareReply, MAX_PARTITIONS, MAX_ROWS, MAX_WINDOWS, Part, ROWS_BYTES, RowsCall,
-    RowsReply, STAMPS_BYTES, Scope, StampsCall, StampsReply, WindowsCall, WindowsReply, method,
+    RowsReply, STAMPS_BYTES, Scope, StampsCall, StampsReply, WindowsCall, WindowsReply,
 };
 use crate::node::epochs::{Check, Under};
 use crate::node::replica::weight;
+use crate::node::wire::method;
 use crate::register::Version;
 use crate::upkeep::Upkeep;
-use crate::upkeep::rollback::wire as past;
 
 impl Upkeep {
     /// Answers a call of another node's pass.
@@ -31,14 +31,14 @@ impl Upkeep {
             method::COMPARE => answer(self.serve_compare(from, decode(&request)?).await?),
             method::WINDOWS => answer(self.serve_windows(from, decode(&request)?).await?),
             method::STAMPS => answer(self.serve_stamps(from, decode(&request)?).await?),
-            method::ROWS => answer(self.serve_rows(from, decode(&request)?).await?),
+            method::PULL => answer(self.serve_rows(from, decode(&request)?).await?),
             method::FLOOR => answer(self.serve_floor(from, decode(&request)?).await?),
             method::PURGED => answer(self.serve_purged(from, decode(&request)?).await?),
             method::WAKE => {
                 self.serve_wake(from, &request)?;
                 Ok(Bytes::new())
             }
-            past::METHOD => answer(self.serve_past(from, decode(&request)?).await?),
+            method::PAST => answer(self.serve_past(from, decode(&request)?).await?),
             other => Err(format!("no such method: {other}")),
         }
     }

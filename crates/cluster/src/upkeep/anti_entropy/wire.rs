@@ -12,25 +12,6 @@ use crate::register::Version;
 use crate::register::floor::{FloorAnswer, FloorRequest};
 use crate::register::windows::WindowId;
 
-/// The methods that a node answers.
-pub(crate) mod method {
-    /// [`CompareCall`](super::CompareCall), [`CompareReply`](super::CompareReply).
-    pub const COMPARE: &str = "anti_entropy.compare";
-    /// [`WindowsCall`](super::WindowsCall), [`WindowsReply`](super::WindowsReply).
-    pub const WINDOWS: &str = "anti_entropy.windows";
-    /// [`StampsCall`](super::StampsCall), [`StampsReply`](super::StampsReply).
-    pub const STAMPS: &str = "anti_entropy.stamps";
-    /// [`RowsCall`](super::RowsCall), [`RowsReply`](super::RowsReply).
-    pub const ROWS: &str = "anti_entropy.rows";
-    /// [`FloorCall`](super::FloorCall), [`FloorReply`](super::FloorReply).
-    pub const FLOOR: &str = "tombstone_gc.floor";
-    /// [`PurgedCall`](super::PurgedCall), which comes back once the store is purged.
-    pub const PURGED: &str = "tombstone_gc.purged";
-    /// The called node may lack rows of the caller, or [of other nodes](super::WakeCall). The
-    /// answer is empty.
-    pub const WAKE: &str = "anti_entropy.wake";
-}
-
 /// The most partitions in one comparison: all of them.
 pub(in crate::upkeep) const MAX_PARTITIONS: usize = 1025;
 /// The most windows in one call.

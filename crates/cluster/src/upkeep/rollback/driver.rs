@@ -12,12 +12,13 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::enough_of;
-use super::wire::{METHOD, PastCall, PastReply};
+use super::wire::{PastCall, PastReply};
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
 use crate::node::history::Run;
 use crate::node::history_record as record;
 use crate::node::own_history::Rollback;
+use crate::node::wire::method;
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::AntiEntropyOptions;
 
@@ -218,7 +219,9 @@ impl Upkeep {
             history,
             remember,
         };
-        let reply = peers.call(node, METHOD, Class::Control, &call).await?;
+        let reply = peers
+            .call(node, method::PAST, Class::Control, &call)
+            .await?;
         Ok((reply, current))
     }
 

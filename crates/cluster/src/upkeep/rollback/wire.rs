@@ -6,9 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::history::{History, Run};
 
-/// [`PastCall`], [`PastReply`].
-pub(crate) const METHOD: &str = "rollback.past";
-
 /// A request for what is remembered of the caller's store.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct PastCall {

@@ -15,11 +15,12 @@ use crate::error::Error;
 use crate::layout::{Epoch, all_partitions};
 use crate::node::floors as record;
 use crate::node::group::Group;
+use crate::node::wire::method;
 use crate::register::floor::{FloorAnswer, FloorOutput, FloorRequest, FloorRound};
 use crate::register::rules::Mutant;
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::AntiEntropyOptions;
-use crate::upkeep::anti_entropy::wire::{FloorCall, FloorReply, method};
+use crate::upkeep::anti_entropy::wire::{FloorCall, FloorReply};
 
 /// How many floors are moved at once.
 const ROUNDS: usize = 8;

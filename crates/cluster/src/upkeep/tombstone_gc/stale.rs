@@ -15,8 +15,9 @@ use archipel_storage::{Error as StorageError, RowReader, RowTxn};
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName, all_partitions};
 use crate::node::purge;
+use crate::node::wire::method;
 use crate::upkeep::Upkeep;
-use crate::upkeep::anti_entropy::wire::{PurgedCall, method};
+use crate::upkeep::anti_entropy::wire::PurgedCall;
 
 impl Upkeep {
     /// Checks that every store of the live layouts is purged in this epoch.
