@@ -315,8 +315,6 @@ impl Run<'_> {
             return;
         };
         let call = RowCall {
-            address,
-            key: self.key.key.clone(),
             guards: self.guards.iter().map(Guard::to_wire).collect(),
             pointing: self.pointing.map(PointingRow::pointer),
             buffered: self.durability == Durability::Buffered,
@@ -332,8 +330,7 @@ impl Run<'_> {
                 _ => None,
             },
             companions: self.companions_of(&request),
-            is_over: false,
-            request,
+            ..RowCall::plain(address, self.key.key.clone(), request)
         };
         let (inner, group, bundle) = (self.inner.clone(), self.group.clone(), self.bundle.cloned());
         let route = self.upload.and_then(|upload| upload.route(&group, to));

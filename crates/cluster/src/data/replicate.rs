@@ -71,19 +71,8 @@ impl Data {
         request: Request<Value>,
     ) -> Result<Answer<Value>, Error> {
         let call = RowCall {
-            address: group.address_of(index)?,
-            key: key.key.clone(),
-            guards: Vec::new(),
-            pointing: None,
-            buffered: false,
-            with_payload: true,
             background: true,
-            frees: false,
-            about: None,
-            taking: None,
-            companions: Vec::new(),
-            is_over: false,
-            request,
+            ..RowCall::plain(group.address_of(index)?, key.key.clone(), request)
         };
         self.ask(group, index, call, None).await
     }

@@ -108,6 +108,26 @@ impl Versioned for RowCall {
 }
 
 impl RowCall {
+    /// Returns a durable request without guards, companions or a row that points to a write. The answer
+    /// has the payload, and tells of no versions. A client may wait for it.
+    pub fn plain(address: Address, key: Bytes, request: Request<Value>) -> RowCall {
+        RowCall {
+            address,
+            key,
+            guards: Vec::new(),
+            pointing: None,
+            buffered: false,
+            with_payload: true,
+            background: false,
+            frees: false,
+            about: None,
+            taking: None,
+            companions: Vec::new(),
+            is_over: false,
+            request,
+        }
+    }
+
     pub fn row_key(&self) -> RowKey {
         self.within(&self.key)
     }

@@ -100,25 +100,12 @@ fn peer_of(node: &Cluster) -> Peer {
 /// Returns the call that asks a node for the row as it holds it.
 fn row_call(node: &Cluster) -> RowCall {
     let epoch = node.epoch().unwrap();
-    RowCall {
-        address: Address {
-            epoch: epoch.number(),
-            incarnation: epoch.incarnation_of(&node.me()).unwrap(),
-            partition: row().partition,
-        },
-        key: row().key,
-        guards: Vec::new(),
-        pointing: None,
-        buffered: false,
-        with_payload: true,
-        background: false,
-        frees: false,
-        about: None,
-        taking: None,
-        companions: Vec::new(),
-        is_over: false,
-        request: Request::Read { with_value: true },
-    }
+    let address = Address {
+        epoch: epoch.number(),
+        incarnation: epoch.incarnation_of(&node.me()).unwrap(),
+        partition: row().partition,
+    };
+    RowCall::plain(address, row().key, Request::Read { with_value: true })
 }
 
 /// Asks a node for the row as it holds it.

@@ -22,27 +22,18 @@ fn key(name: &'static str) -> RowKey {
 /// Returns a guarded write to this node's replica.
 fn guarded_write(node: &Cluster) -> RowCall {
     let group = node.group(PartitionId(0)).unwrap();
-    RowCall {
-        address: group.address(group.local().unwrap()).unwrap(),
-        key: key("row").key,
-        guards: vec![Guard::of(key("guard")).to_wire()],
-        pointing: None,
-        buffered: false,
-        with_payload: true,
-        background: false,
-        frees: false,
-        taking: None,
-        companions: Vec::new(),
-        is_over: false,
-        about: None,
-        request: Request::Write {
-            version: Version {
-                stamp: node.next_stamp(Stamp::ZERO),
-                write: node.random_id(),
-                value: Some(Value::default()),
-            },
-            guarded: true,
+    let address = group.address(group.local().unwrap()).unwrap();
+    let write = Request::Write {
+        version: Version {
+            stamp: node.next_stamp(Stamp::ZERO),
+            write: node.random_id(),
+            value: Some(Value::default()),
         },
+        guarded: true,
+    };
+    RowCall {
+        guards: vec![Guard::of(key("guard")).to_wire()],
+        ..RowCall::plain(address, key("row").key, write)
     }
 }
 

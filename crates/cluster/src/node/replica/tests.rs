@@ -153,21 +153,8 @@ async fn alone(hooks: Hooks) -> (Cluster, Arc<dyn Engine>) {
 }
 
 fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
-    RowCall {
-        address: node.group(PartitionId(0)).unwrap().address(0).unwrap(),
-        key: key(row).key,
-        guards: Vec::new(),
-        pointing: None,
-        buffered: false,
-        with_payload: true,
-        background: false,
-        frees: false,
-        taking: None,
-        companions: Vec::new(),
-        is_over: false,
-        about: None,
-        request,
-    }
+    let address = node.group(PartitionId(0)).unwrap().address(0).unwrap();
+    RowCall::plain(address, key(row).key, request)
 }
 
 fn prepare(ballot: Stamp, asking: Option<Id>, guarded: bool) -> Request<Value> {

@@ -13,6 +13,7 @@ use crate::layout::Epoch;
 use crate::memory::World;
 use crate::node::floors;
 use crate::node::options::Hooks;
+use crate::node::wire::RowCall;
 use crate::register::Rules;
 use crate::register::floor::FloorRequest;
 use crate::register::rules::Mutant;
@@ -200,28 +201,16 @@ async fn floor_ahead_of_the_clock_and_stamps_below_a_floor_are_refused() {
     let look = |rows: &archipel_storage::RowReader<'_>| floors::read(rows, PartitionId(0));
     let kept = a.store().read(look).await.unwrap().unwrap();
     assert_eq!(kept.closed, before_hour(hour));
-    let write = crate::node::wire::RowCall {
-        address: group.address(group.local().unwrap()).unwrap(),
-        key: key("k").key,
-        guards: Vec::new(),
-        pointing: None,
-        buffered: false,
-        with_payload: false,
-        background: false,
-        frees: false,
-        about: None,
-        taking: None,
-        companions: Vec::new(),
-        is_over: false,
-        request: crate::register::Request::Write {
-            version: crate::register::Version {
-                stamp: stamp(hour * HOUR_MS - 10),
-                write: Id::default(),
-                value: Some(value("late")),
-            },
-            guarded: false,
+    let write = crate::register::Request::Write {
+        version: crate::register::Version {
+            stamp: stamp(hour * HOUR_MS - 10),
+            write: Id::default(),
+            value: Some(value("late")),
         },
+        guarded: false,
     };
+    let address = group.address(group.local().unwrap()).unwrap();
+    let write = RowCall::plain(address, key("k").key, write);
     let answer = a.answer(write).await.unwrap();
     assert!(matches!(answer, crate::register::Answer::Stale { .. }));
     a.write(&key("k"), Some(value("new")), durable())

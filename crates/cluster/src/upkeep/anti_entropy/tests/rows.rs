@@ -15,25 +15,13 @@ async fn promise(node: &Cluster, name: &str) {
     let group = node.group(PartitionId(0)).unwrap();
     let index = group.local().unwrap();
     let later = Stamp::new(node.now_ms() + 5_000, 0, Writer(7));
-    let prepare = RowCall {
-        address: group.address(index).unwrap(),
-        key: key(name).key,
-        guards: Vec::new(),
-        pointing: None,
-        buffered: false,
-        with_payload: false,
-        background: false,
-        frees: false,
-        about: None,
-        taking: None,
-        companions: Vec::new(),
-        is_over: false,
-        request: Request::Prepare {
-            ballot: node.next_stamp(later),
-            asking: None,
-            guarded: false,
-        },
+    let prepare = Request::Prepare {
+        ballot: node.next_stamp(later),
+        asking: None,
+        guarded: false,
     };
+    let address = group.address(index).unwrap();
+    let prepare = RowCall::plain(address, key(name).key, prepare);
     let promised = node.answer(prepare).await.unwrap();
     assert!(matches!(promised, Answer::Promised { .. }));
 }
