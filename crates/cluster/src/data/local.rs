@@ -71,9 +71,9 @@ impl Data {
     /// missing here.
     async fn answer_pointed(
         self: &Arc<Data>,
-        mut call: RowCall,
+        call: RowCall,
     ) -> Result<Answer<Value>, storage::Error> {
-        let answer = self.answer_whole(call.clone()).await?;
+        let answer = self.answer_whole(call.clone(), false).await?;
         let (Answer::LacksPointing, Request::Write { version, .. }) = (&answer, &call.request)
         else {
             return Ok(answer);
@@ -83,8 +83,8 @@ impl Data {
             return Ok(answer);
         };
         let brought = self.bring_pointing(call.address, &pointing, call.background);
-        call.is_over = brought.await?;
-        self.answer_whole(call).await
+        let is_over = brought.await?;
+        self.answer_whole(call, is_over).await
     }
 
     /// Brings the guards of a request up to date.
@@ -101,17 +101,19 @@ impl Data {
     }
 
     /// Answers for the local replica. It first fetches the blocks that the row refers to and that
-    /// are missing here, so that an acknowledged row is complete.
+    /// are missing here, so that an acknowledged row is complete. `is_over` is true if a quorum has
+    /// told that the row which points to the write is over.
     async fn answer_whole(
         self: &Arc<Data>,
         call: RowCall,
+        is_over: bool,
     ) -> Result<Answer<Value>, storage::Error> {
         let blocks = match &call.request {
             Request::Write { version, .. } => version.value.as_ref().map(|v| v.payload.clone()),
             Request::Read { .. } | Request::Prepare { .. } => None,
         };
         let began = Instant::now();
-        let answer = self.replica.answer(call.clone()).await;
+        let answer = self.replica.answer(call.clone(), is_over).await;
         if answer.is_ok() && !call.background {
             self.throttle
                 .answered(Kind::of(&call.request), began.elapsed());
@@ -122,7 +124,7 @@ impl Data {
         match (answer, blocks) {
             (Err(storage::Error::NoBlock(_)), Some(payload)) if self.peers.is_some() => {
                 let _held = self.fetch_missing(call.address.partition, &payload).await?;
-                self.replica.answer(call).await
+                self.replica.answer(call, is_over).await
             }
             (answer, _) => answer,
         }

@@ -106,19 +106,24 @@ impl Replica {
         &self.feed
     }
 
-    /// Answers a request, once its changes are durable.
+    /// Answers a request, once its changes are durable. `is_over` is true if a quorum has told that
+    /// the row which points to the write is over.
     ///
     /// # Errors
     /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet;
     /// [`storage::Error::Busy`] if a newer layout must be learnt first.
     #[boxed]
-    pub async fn answer(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+    pub async fn answer(
+        &self,
+        call: RowCall,
+        is_over: bool,
+    ) -> Result<Answer<Value>, storage::Error> {
         if let Some(refusal) = self.refuse(&call.address)? {
             return Ok(refusal);
         }
         match call.request {
             Request::Read { with_value } => self.read(&call, with_value).await,
-            Request::Prepare { .. } | Request::Write { .. } => self.change(call).await,
+            Request::Prepare { .. } | Request::Write { .. } => self.change(call, is_over).await,
         }
     }
 
@@ -172,7 +177,7 @@ impl Replica {
     }
 
     /// Answers a `Prepare` or a `Write`.
-    async fn change(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+    async fn change(&self, call: RowCall, is_over: bool) -> Result<Answer<Value>, storage::Error> {
         let (bounds, around) = (self.bounds(), self.around.clone());
         let memory = self.recent.clone();
         let under = self.epochs.under(call.address.epoch);
@@ -213,7 +218,7 @@ impl Replica {
             if let Some(seen) = &seen {
                 seen.follows(cell.stamp);
             }
-            let beside = match pointing::beside(txn, &call, &bounds, around.hooks)? {
+            let beside = match pointing::beside(txn, &call, (is_over, &bounds), around.hooks)? {
                 Ok(beside) => beside,
                 Err(refusal) => return Ok(refusal),
             };

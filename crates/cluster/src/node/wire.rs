@@ -59,9 +59,6 @@ pub(crate) struct RowCall {
     /// Rows that a `Write` brings with it.
     #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
     pub companions: Vec<CompanionRow>,
-    /// True if this node has learnt from a quorum that the row which points to the write is over.
-    #[serde(skip)]
-    pub is_over: bool,
     #[serde(rename = "r")]
     pub request: Request<Value>,
 }
@@ -123,7 +120,6 @@ impl RowCall {
             about: None,
             taking: None,
             companions: Vec::new(),
-            is_over: false,
             request,
         }
     }

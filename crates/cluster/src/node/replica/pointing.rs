@@ -21,11 +21,12 @@ pub(super) struct Beside {
 /// The changes of pointing rows, or the answer that refuses the change of the deciding row.
 pub(super) type Verdict = Result<Vec<Beside>, Answer<Value>>;
 
-/// Returns what a request changes in pointing rows.
+/// Returns what a request changes in pointing rows. `is_over` is true if a quorum has told that the
+/// row which points to the write is over.
 pub(super) fn beside(
     txn: &RowTxn<'_>,
     call: &RowCall,
-    bounds: &Bounds,
+    (is_over, bounds): (bool, &Bounds),
     hooks: Hooks,
 ) -> Result<Verdict, storage::Error> {
     match (&call.request, call.pointing()) {
@@ -56,7 +57,7 @@ pub(super) fn beside(
             )
         }
         (Request::Write { version, .. }, own) => {
-            let known = (call.is_over, bounds);
+            let known = (is_over, bounds);
             marks(txn, &call.row_key(), version, own, known, hooks)
         }
         _ => Ok(Ok(Vec::new())),

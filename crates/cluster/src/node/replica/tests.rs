@@ -157,6 +157,10 @@ fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
     RowCall::plain(address, key(row).key, request)
 }
 
+async fn ask(node: &Cluster, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+    node.replica.answer(call, false).await
+}
+
 fn prepare(ballot: Stamp, asking: Option<Id>, guarded: bool) -> Request<Value> {
     Request::Prepare {
         ballot,

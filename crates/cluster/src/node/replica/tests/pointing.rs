@@ -47,7 +47,7 @@ async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
     assert_eq!(aside(&node).await, None);
     let ballot = Stamp::new(node.now_ms() + 1000, 0, archipel_base::Writer(9));
     let asking = prepare(ballot, Some(INTENT.write), false);
-    match node.replica.answer(call(&node, "deciding", asking)).await {
+    match ask(&node, call(&node, "deciding", asking)).await {
         Ok(Answer::Promised { accepted, .. }) => assert_eq!(accepted, Vec::<Stamp>::new()),
         other => panic!("{other:?}"),
     }
@@ -70,20 +70,20 @@ async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_en
     };
     // The value may name the row, or not.
     for value in [&b"names"[..], b"as it was"] {
-        let answer = node.replica.answer(own(write(value))).await.unwrap();
+        let answer = ask(&node, own(write(value))).await.unwrap();
         assert_eq!(answer, Answer::LacksPointing);
         assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
     }
     // Nor does it take the value from another replica or a reader.
     assert_eq!(offered(&node, stamp).await, Applied::LacksPointing);
     let answer = call(&node, "deciding", write(b"names"));
-    let answer = node.replica.answer(answer).await.unwrap();
+    let answer = ask(&node, answer).await.unwrap();
     assert_eq!(answer, Answer::LacksPointing);
     let how = || WriteOptions::durable(Durability::Fsync);
     let aside_row = key("aside");
     let live = node.write(&aside_row, Some(text(b"live")), how());
     live.await.unwrap();
-    let answer = node.replica.answer(own(write(b"names"))).await.unwrap();
+    let answer = ask(&node, own(write(b"names"))).await.unwrap();
     assert_eq!(answer, Answer::Accepted);
     assert_eq!(aside(&node).await, Some(INTENT));
 }
@@ -126,7 +126,7 @@ async fn a_later_write_marks_a_live_row_that_its_value_names() {
         },
         guarded: false,
     };
-    let answer = node.replica.answer(call(&node, "deciding", promoted)).await;
+    let answer = ask(&node, call(&node, "deciding", promoted)).await;
     assert_eq!(answer.unwrap(), Answer::Accepted);
     assert_eq!(aside(&node).await, Some(INTENT));
 }
@@ -160,7 +160,7 @@ async fn an_abort_needs_no_row_of_the_upload_that_became_the_object() {
         }),
         ..call(&node, "deciding", request)
     };
-    let answer = node.replica.answer(abort).await.unwrap();
+    let answer = ask(&node, abort).await.unwrap();
     assert_eq!(answer, Answer::Accepted);
 }
 
@@ -178,10 +178,10 @@ async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
         let millis = node.now_ms() + ahead;
         Stamp::new(millis, 0, archipel_base::Writer(9))
     });
-    let answer = node.replica.answer(both(prepare(low, None, true))).await;
+    let answer = ask(&node, both(prepare(low, None, true))).await;
     assert!(matches!(answer, Ok(Answer::Promised { .. })), "{answer:?}");
     let aside_first = call(&node, "aside", prepare(high, None, false));
-    let answer = node.replica.answer(aside_first).await;
+    let answer = ask(&node, aside_first).await;
     assert!(matches!(answer, Ok(Answer::Promised { .. })), "{answer:?}");
     let write = |stamp| Request::Write {
         version: Version {
@@ -195,17 +195,17 @@ async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
         highest: high,
         remembered: None,
     };
-    let answer = node.replica.answer(both(write(low))).await.unwrap();
+    let answer = ask(&node, both(write(low))).await.unwrap();
     assert_eq!(answer, refused);
     assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
     // A lower ballot than the promise of the other row is refused for both rows.
-    let answer = node.replica.answer(both(prepare(low, None, true))).await;
+    let answer = ask(&node, both(prepare(low, None, true))).await;
     assert_eq!(answer.unwrap(), refused);
-    let answer = node.replica.answer(both(write(high))).await.unwrap();
+    let answer = ask(&node, both(write(high))).await.unwrap();
     assert_eq!(answer, Answer::Accepted);
     assert_eq!(aside(&node).await, Some(INTENT));
     // A second operation finds the mark.
     let later = Stamp::new(node.now_ms() + 3000, 0, archipel_base::Writer(9));
-    let answer = node.replica.answer(both(prepare(later, None, true))).await;
+    let answer = ask(&node, both(prepare(later, None, true))).await;
     assert_eq!(answer.unwrap(), Answer::Guarded);
 }

@@ -78,7 +78,7 @@ async fn about_to_be_wiped() -> Cluster {
 async fn a_read_that_a_wipe_overtakes_does_not_answer_that_the_row_is_absent() {
     let node = about_to_be_wiped().await;
     let read = Request::Read { with_value: true };
-    let answer = node.replica.answer(call(&node, "a", read)).await;
+    let answer = ask(&node, call(&node, "a", read)).await;
     assert_eq!(answer.unwrap(), Answer::Superseded { epoch: 2 });
 }
 
