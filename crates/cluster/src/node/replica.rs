@@ -5,7 +5,6 @@ use std::sync::Arc;
 use archipel_base::clock::WallClock;
 use archipel_base::{Id, boxed};
 use archipel_storage as storage;
-use archipel_storage::store::Transact;
 use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store, Value};
 use parking_lot::Mutex;
 
@@ -18,6 +17,7 @@ use crate::node::{floors, tombstones::TombstoneStats};
 use crate::register::{Answer, Bounds, Cell, Intent, Recent, Request, Rules, Version, replica};
 
 mod address;
+mod change;
 mod companions;
 mod guards;
 mod limits;
@@ -26,6 +26,7 @@ mod pointing;
 mod remembered;
 pub(crate) mod versions;
 
+use change::{Change, how_to_run};
 pub(crate) use offer::{Applied, Offer};
 use remembered::Remembered;
 
@@ -164,158 +165,48 @@ impl Replica {
             let is_short = value.is_some_and(|value| content_bytes(value) <= PIGGYBACKED_BYTES);
             let with_value = with_value || (is_whole && is_short);
             let cell = cell_of(row.unwrap_or_default());
-            let told = match &about {
+            let reports = match &about {
                 Some(about) => versions::told(rows, &key, &cell, about, &bounds, hooks)?,
                 None => Vec::new(),
             };
             let mut recent = Recent::forgotten(Rules::CORRECT, &cell, &bounds);
             let request = Request::Read { with_value };
             let step = replica::step(Rules::CORRECT, &bounds, &cell, &mut recent, request, true);
-            Ok(step.answer.telling(told))
+            Ok(step.answer.telling(reports))
         };
         self.store.look_up(read).await
     }
 
     /// Answers a `Prepare` or a `Write`.
     async fn change(&self, call: RowCall, is_over: bool) -> Result<Answer<Value>, storage::Error> {
-        let (bounds, around) = (self.bounds(), self.around.clone());
-        let memory = self.recent.clone();
-        let under = self.epochs.under(call.address.epoch);
-        let how = how_to_run(&call);
-        let is_alone = self.epochs.is_alone_in(call.address.partition);
-        let news = around.news.clone();
-        let item = companions::Item::of(&call);
-        let seen = item.clone();
+        let (how, item) = (how_to_run(&call), companions::Item::of(&call));
         let topics = match &call.request {
-            Request::Write { .. } => (around.hooks.topics)(&call.row_key()),
+            Request::Write { .. } => (self.around.hooks.topics)(&call.row_key()),
             Request::Read { .. } | Request::Prepare { .. } => None,
         };
-        let change = move |txn: &mut RowTxn<'_>| {
-            // A newer epoch was learnt while the request waited.
-            if let Some(epoch) = under.superseded() {
-                return Ok(Answer::Superseded { epoch });
-            }
-            let key = call.row_key();
-            let bounds = floors::bounds(&txn.reader(), key.partition, bounds)?;
-            if let Some((row, name)) = (around.hooks.kept_in)(&key) {
-                // No coordinator writes a kept row: it hands a copy round.
-                return match &call.request {
-                    Request::Write { version, .. } => {
-                        let named = (&row, name);
-                        offer::copy(txn, &key, named, version, &bounds, &around)?;
-                        Ok(Answer::Accepted)
-                    }
-                    Request::Read { .. } | Request::Prepare { .. } => Err(storage::Error::Refused(
-                        "a kept version has no ballots".into(),
-                    )),
-                };
-            }
-            let row = match &call.request {
-                Request::Write { .. } => row_to_replace(txn, &key, is_alone)?,
-                Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
-            };
-            let cell = cell_of(row.unwrap_or_default());
-            if let Some(seen) = &seen {
-                seen.follows(cell.stamp);
-            }
-            let beside = match pointing::beside(txn, &call, (is_over, &bounds), around.hooks)? {
-                Ok(beside) => beside,
-                Err(refusal) => return Ok(refusal),
-            };
-            let guard_holds = guards::hold(&txn.reader(), &call, around.hooks)?
-                && limits::are_kept(txn, &call, &cell, around.hooks)?;
-            let told = match versions::asked(&txn.reader(), &call, &cell, &bounds, &around)? {
-                Ok(told) => told,
-                Err(refusal) => return Ok(refusal),
-            };
-            let written = match &call.request {
-                Request::Write { version, .. } => Some(version.clone()),
-                Request::Read { .. } | Request::Prepare { .. } => None,
-            };
-            let remembered = memory.lock().take(&key, txn.era());
-            let mut recent =
-                remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
-            let step = replica::step(
-                Rules::CORRECT,
-                &bounds,
-                &cell,
-                &mut recent,
-                call.request,
-                guard_holds,
-            );
-            let brought = match step.answer {
-                Answer::Accepted => {
-                    let rows = (key.partition, &call.companions[..]);
-                    companions::brought(txn, rows, written.as_ref(), &bounds, &around)?
-                }
-                _ => Ok(Vec::new()),
-            };
-            let newly = written.as_ref().filter(|_| step.cell.is_some());
-            let newly = newly.map(|version| (version.stamp, version.write));
-            let stored = match (brought, step.cell) {
-                (Ok(brought), Some(new)) => {
-                    let accepted = written.filter(|_| step.answer == Answer::Accepted);
-                    put_cell(txn, &key, &cell, new, accepted, &around)?.map(|()| brought)
-                }
-                (brought, _) => brought,
-            };
-            let brought = match stored {
-                Ok(brought) => brought,
-                Err(refusal) => {
-                    if let Some((stamp, write)) = newly {
-                        recent.undo(stamp, write);
-                    }
-                    memory.lock().put(key, recent);
-                    return Ok(refusal);
-                }
-            };
-            if matches!(step.answer, Answer::Accepted | Answer::Promised { .. }) {
-                pointing::store(txn, beside, &around)?;
-            }
-            for (key, row) in brought {
-                txn.set(&key, &row)?;
-            }
-            memory.lock().put(key, recent);
-            Ok(step.answer.telling(told))
+        let change = Change {
+            bounds: self.bounds(),
+            around: self.around.clone(),
+            memory: self.recent.clone(),
+            under: self.epochs.under(call.address.epoch),
+            is_alone: self.epochs.is_alone_in(call.address.partition),
+            item: item.clone(),
+            is_over,
+            call,
         };
-        let answer = self.store.transact(how, change).await;
+        let answer = self
+            .store
+            .transact(how, |txn: &mut RowTxn<'_>| change.run(txn))
+            .await;
         // After the commit, so that who hears of the change finds it. No caller drops this future
         // half-way.
         if let (Ok(Answer::Accepted), Some(item)) = (&answer, item) {
-            item.tell(&news);
+            item.tell(&self.around.news);
         }
         if let (Ok(Answer::Accepted), Some(topics)) = (&answer, topics) {
             self.feed.tell(topics);
         }
         answer
-    }
-}
-
-/// Returns the row that a write replaces. The promise of a damaged row is lost, so other replicas
-/// must say what the row is. If there are no other replicas, a write may replace it: all of its
-/// stamps came from this node's clock, so a new write is newer.
-fn row_to_replace(
-    txn: &RowTxn<'_>,
-    key: &RowKey,
-    is_alone: bool,
-) -> Result<Option<Row>, storage::Error> {
-    match txn.row_to_replace(key) {
-        Err(storage::Error::Damaged(_)) if is_alone => Ok(None),
-        row => row,
-    }
-}
-
-/// Returns how a request runs. A tombstone is written even while the disk is nearly full, because
-/// it frees space. A promise is too, because a conditional deletion needs one. So is a value that is
-/// written again as it is, so that another row may end.
-fn how_to_run(call: &RowCall) -> Transact {
-    let how = Transact::new(call.durability());
-    match &call.request {
-        Request::Write { version, .. } => match &version.value {
-            Some(_) if !call.frees => how,
-            _ => how.shrinking(),
-        },
-        Request::Read { .. } | Request::Prepare { .. } => how.shrinking(),
     }
 }
 
@@ -341,11 +232,11 @@ fn put_cell(
     key: &RowKey,
     old: &Cell<Value>,
     new: Cell<Value>,
-    accepted: Option<Version<Value>>,
+    accepted: Option<&Version<Value>>,
     around: &Around,
 ) -> Result<Result<(), Answer<Value>>, storage::Error> {
     let moves = match accepted {
-        Some(version) => versions::moves(txn, key, old, &version, around.hooks)?,
+        Some(version) => versions::moves(txn, key, old, version, around.hooks)?,
         None => Ok(versions::Moves::default()),
     };
     let moves = match moves {

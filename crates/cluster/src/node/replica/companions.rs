@@ -54,7 +54,7 @@ impl Item {
 ///
 /// # Errors
 /// [`storage::Error::Busy`] if there are too many already, and the companion refuses the write then.
-pub(super) fn brought(
+pub(super) fn rows_of(
     txn: &RowTxn<'_>,
     (partition, companions): (PartitionId, &[CompanionRow]),
     written: Option<&Version<Value>>,

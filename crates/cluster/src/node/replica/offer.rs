@@ -62,7 +62,7 @@ impl Replica {
                     Err(_) => return Ok(Applied::Promised),
                 };
                 // A version that the value changes must come first.
-                if put_cell(txn, &key, &cell, new, Some(version), &around)?.is_err() {
+                if put_cell(txn, &key, &cell, new, Some(&version), &around)?.is_err() {
                     return Ok(Applied::Promised);
                 }
                 pointing::store(txn, marks, &around)?;
