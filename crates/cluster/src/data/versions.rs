@@ -18,16 +18,18 @@ use crate::error::Error;
 use crate::node::clock::TOLERANCE_MS;
 use crate::node::wire::About;
 use crate::register::coordinator::Repeat;
-use crate::register::versions::{self, Promises, VersionReport};
-use crate::register::{self, Operation, Outcome, Rules};
+use crate::register::versions::{Promises, VersionReport};
+use crate::register::{self, Operation, Outcome};
 
+mod consider;
 mod open;
 mod promised;
 mod settle;
 #[cfg(test)]
 mod tests;
 
-use promised::{Asked, lacked, to_ask};
+use consider::{Considered, consider};
+use promised::Asked;
 
 /// How often a write or a decision begins again after others were faster.
 const TRIES: usize = 16;
@@ -281,70 +283,24 @@ impl Data {
         let operation = operation
             .repeating(Repeat::Never)
             .promised_by_all(how.by_all);
-        let (mut aborted, mut ask, mut repeats) = (None, None, false);
-        let mut lacking: Option<VersionReport> = None;
+        let mut considered = Considered::nothing();
         let mut adapter = |promises: &Promises<'_>| {
-            // The last decision counts.
-            (aborted, ask) = (None, None);
-            let named = promises.state_of(name);
-            let current = promises.current.value.as_ref();
-            let current = current.filter(|value| value.kind() != VersionKind::Void);
-            let is_current = promises.is_current(name);
-            let seen = VersionSeen {
-                named: named.as_ref(),
-                is_current,
-                current,
-                is_alone: (is_current || current.is_none()) && promises.newest_but(name).is_none(),
-            };
-            let dead = || versions::kill(Rules::CORRECT, promises, name);
-            let decision = decide(&seen);
-            let is_refused = matches!(
-                decision,
-                VersionDecision::Abort(_) | VersionDecision::Absent(_)
-            );
-            refused.store(is_refused, Ordering::Relaxed);
-            let value = match decision {
-                VersionDecision::Abort(error) => {
-                    aborted = Some(error);
-                    // A death that a replica tells is final before it is answered. Other refusals
-                    // write nothing.
-                    let is_told_dead = named.is_none() && promises.know(name);
-                    is_told_dead.then(dead).flatten()
-                }
-                VersionDecision::Absent(error) => {
-                    repeats = true;
-                    aborted = Some(error);
-                    dead()
-                }
-                VersionDecision::Kill => {
-                    repeats = true;
-                    ask = to_ask(promises, name, asked);
-                    ask.is_none().then(dead).flatten()
-                }
-                VersionDecision::Change(metadata) => {
-                    lacking = lacked(promises, name);
-                    if lacking.is_some() {
-                        return register::Decision::Keep;
-                    }
-                    versions::change(promises, name, |_| metadata).map(Some)
-                }
-            };
-            match value {
-                Some(value) => register::Decision::Write(value),
-                None => register::Decision::Keep,
-            }
+            let (decision, latest) = consider(promises, name, asked, decide);
+            refused.store(latest.refusal.is_some(), Ordering::Relaxed);
+            considered.follow_with(latest);
+            decision
         };
         let outcome = run.drive(operation, outputs, &mut adapter).await?;
-        if let (Outcome::Kept(_), Some(report)) = (&outcome, &lacking) {
+        if let (Outcome::Kept(_), Some(report)) = (&outcome, &considered.lacking) {
             self.hand_round(row, report).await?;
             return Ok(Attempt::Again);
         }
-        match (outcome, ask) {
+        match (outcome, considered.ask) {
             (Outcome::Kept(_), Some(more)) => Ok(Attempt::Ask(more)),
             (Outcome::Written { .. } | Outcome::Kept(_), _) => {
-                Ok(Attempt::Done(aborted.map_or(Ok(()), Err)))
+                Ok(Attempt::Done(considered.refusal.map_or(Ok(()), Err)))
             }
-            (Outcome::Overtaken, _) if repeats => Ok(Attempt::Again),
+            (Outcome::Overtaken, _) if considered.repeats => Ok(Attempt::Again),
             (other, _) => Err(unexpected(&other)),
         }
     }
