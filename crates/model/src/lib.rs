@@ -359,4 +359,5 @@ pub const HOOKS: Hooks = Hooks {
     kept_in: rowkeys::kept_in,
     refuses: held::refuses,
     topics: k2v::topics,
+    most_dead: Hooks::NONE.most_dead,
 };

@@ -283,9 +283,10 @@ impl Data {
         let operation = operation
             .repeating(Repeat::Never)
             .promised_by_all(how.by_all);
+        let most_dead = self.replica.hooks().most_dead;
         let mut considered = Considered::nothing();
         let mut adapter = |promises: &Promises<'_>| {
-            let (decision, latest) = consider(promises, name, asked, decide);
+            let (decision, latest) = consider(promises, name, (asked, most_dead), decide);
             refused.store(latest.refusal.is_some(), Ordering::Relaxed);
             considered.follow_with(latest);
             decision

@@ -5,9 +5,13 @@ use bytes::Bytes;
 
 use crate::node::options::Hooks;
 
+/// The most dead versions that a replica tells, so that tests need few to exceed them.
+pub(crate) const FEW_DEAD: usize = 64;
+
 pub(crate) const VERSIONED: Hooks = Hooks {
     kept_prefix,
     kept_in,
+    most_dead: FEW_DEAD,
     ..Hooks::NONE
 };
 

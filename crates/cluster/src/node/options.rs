@@ -17,6 +17,7 @@ use super::peers::Directory;
 use crate::node::sizes::Sizes;
 use crate::node::times::Times;
 use crate::register::Intent;
+use crate::register::versions::MOST_DEAD;
 
 /// The rules that the model adds to rows.
 #[derive(Clone, Copy)]
@@ -46,6 +47,10 @@ pub struct Hooks {
     /// Returns the topics under which changes of this row are told to those who
     /// [watch](crate::Watch) them; `None` if nobody may watch it.
     pub topics: fn(&RowKey) -> Option<Topics>,
+    /// The largest number of versions that a replica tells, dead ones among them, to find the newest
+    /// living one: [`MOST_DEAD`], but for tests. It is the same on all nodes, because a shorter list is
+    /// taken for all that there is.
+    pub most_dead: usize,
 }
 
 /// What an operation would take from a version of an object: the version itself, or a protection
@@ -88,6 +93,7 @@ impl Hooks {
         kept_in: |_| None,
         refuses: |_, _, _| false,
         topics: |_| None,
+        most_dead: MOST_DEAD,
     };
 }
 

@@ -36,7 +36,7 @@ pub const NEWEST: usize = 32;
 
 /// The largest number of versions that a replica tells, dead ones among them, to find the newest living
 /// one. The answer must fit into a message.
-pub const MOST_DEAD: usize = if cfg!(test) { 64 } else { 4096 };
+pub const MOST_DEAD: usize = 4096;
 
 /// The kept rows that change when a replica accepts a value of the object's row.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -46,11 +46,11 @@ impl<E> Considered<E> {
 }
 
 /// Asks `decide` about the version of this name, and returns what to write. `asked` is what the
-/// replicas were asked about beside it.
+/// replicas were asked about beside it. They tell at most `most_dead` dead versions.
 pub(super) fn consider<E>(
     promises: &Promises<'_>,
     name: VersionName,
-    asked: Asked,
+    (asked, most_dead): (Asked, usize),
     decide: &impl Fn(&VersionSeen<'_>) -> VersionDecision<E>,
 ) -> (Decision<Value>, Considered<E>) {
     let named = promises.state_of(name);
@@ -80,7 +80,7 @@ pub(super) fn consider<E>(
         }
         VersionDecision::Kill => {
             considered.repeats = true;
-            considered.ask = to_ask(promises, name, asked);
+            considered.ask = to_ask(promises, name, asked, most_dead);
             considered.ask.is_none().then(dead).flatten()
         }
         VersionDecision::Change(metadata) => {
@@ -102,6 +102,7 @@ mod tests {
 
     use super::*;
     use crate::register::Version;
+    use crate::register::versions::MOST_DEAD;
 
     const NAME: VersionName = Some(stamp(100));
 
@@ -125,7 +126,9 @@ mod tests {
             ballot: stamp(200),
             reports: &[(0, Vec::new(), Stamp::ZERO), (1, Vec::new(), Stamp::ZERO)],
         };
-        consider(&promises, NAME, Asked::default(), &|_| decision())
+        consider(&promises, NAME, (Asked::default(), MOST_DEAD), &|_| {
+            decision()
+        })
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use archipel_base::Stamp;
 use archipel_storage::VersionName;
 
-use crate::register::versions::{MOST_DEAD, NEWEST, Promises, VersionReport, order_of, since_of};
+use crate::register::versions::{NEWEST, Promises, VersionReport, order_of, since_of};
 
 /// What a decision asks the replicas about, besides the version that it names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,9 +19,14 @@ pub(super) struct Asked {
 /// Returns what must be asked before `name` is deleted and the newest other version becomes
 /// current, unless the promises tell all about it.
 ///
-/// A list holds at most [`MOST_DEAD`] dead versions. If they are more, the replicas are asked for the
+/// A list holds at most `most_dead` dead versions. If they are more, the replicas are asked for the
 /// older ones.
-pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -> Option<Asked> {
+pub(super) fn to_ask(
+    promises: &Promises<'_>,
+    name: VersionName,
+    asked: Asked,
+    most_dead: usize,
+) -> Option<Asked> {
     if !promises.is_current(name) {
         return None;
     }
@@ -41,7 +46,7 @@ pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -
     let hides = |of: &[VersionReport]| match &next {
         // A replica tells few versions if one of them lives in its own view.
         None if of.iter().filter(listed).any(|one| one.value.is_some()) => of.len() >= NEWEST,
-        None => of.len() >= MOST_DEAD,
+        None => of.len() >= most_dead,
         Some(next) => of.len() >= NEWEST && lowest(of).is_some_and(|at| at > order_of(next)),
     };
     let hiding = told.clone().filter(|of| hides(of));
@@ -96,6 +101,7 @@ mod tests {
 
     use super::*;
     use crate::register::Version;
+    use crate::register::versions::MOST_DEAD;
 
     fn stamp(number: u64) -> Stamp {
         Stamp::new(number, 0, Default::default())
@@ -143,7 +149,7 @@ mod tests {
             ballot: stamp(2000),
             reports: &reports,
         };
-        let asked = to_ask(&promises, Some(stamp(1000)), Asked::default());
+        let asked = to_ask(&promises, Some(stamp(1000)), Asked::default(), MOST_DEAD);
         let more = Asked {
             other: None,
             below: Some(stamp(100)),
@@ -160,7 +166,7 @@ mod tests {
             ballot: stamp(2000),
             reports: &reports,
         };
-        let again = to_ask(&over, Some(stamp(1000)), more);
+        let again = to_ask(&over, Some(stamp(1000)), more, MOST_DEAD);
         assert_eq!(again, Some(Asked::default()));
         // Few older ones are all.
         let older = [(0, vec![report(90, 590, false)], Stamp::ZERO)];
@@ -169,7 +175,7 @@ mod tests {
             ballot: stamp(2000),
             reports: &older,
         };
-        assert_eq!(to_ask(&promises, Some(stamp(1000)), more), None);
+        assert_eq!(to_ask(&promises, Some(stamp(1000)), more, MOST_DEAD), None);
     }
 
     /// However many versions are dead, a list has a limit, and the next one goes on after it.
@@ -188,7 +194,12 @@ mod tests {
             ballot: stamp(2_000_000),
             reports: &reports,
         };
-        let asked = to_ask(&promises, Some(stamp(1_000_000)), Asked::default());
+        let asked = to_ask(
+            &promises,
+            Some(stamp(1_000_000)),
+            Asked::default(),
+            MOST_DEAD,
+        );
         let asked = asked.unwrap();
         assert_eq!(asked.below, Some(stamp(10_000)));
     }

@@ -8,8 +8,7 @@ use super::*;
 use crate::cluster::Cluster;
 use crate::data::options::Versioning;
 use crate::memory::World;
-use crate::memory::versioned::VERSIONED;
-use crate::register::versions::MOST_DEAD;
+use crate::memory::versioned::{FEW_DEAD, VERSIONED};
 
 /// As many of them as a list may hold do not fit into a message.
 const METADATA: usize = 20 << 10;
@@ -49,11 +48,11 @@ async fn the_version_before_very_many_dead_ones_becomes_current() {
     let world = World::new(3, 3, latency, 1, VERSIONED).await.unwrap();
     let node = &world.nodes[0];
     let mut names = Vec::new();
-    for _ in 0..4 * MOST_DEAD {
+    for _ in 0..4 * FEW_DEAD {
         names.push(put(node).await);
     }
     let last = names[names.len() - 1];
-    let living = MOST_DEAD + 8;
+    let living = FEW_DEAD + 8;
     for dead in &names[living..names.len() - 1] {
         kill(node, *dead).await;
     }

@@ -11,7 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::{Around, cell_of, row_of, store_cell};
 use crate::node::options::Hooks;
 use crate::node::wire::{About, RowCall};
-use crate::register::versions::{self, Kept, MOST_DEAD, NEWEST, VersionReport};
+use crate::register::versions::{self, Kept, NEWEST, VersionReport};
 use crate::register::{Answer, Bounds, Cell, Request, Rules, Version};
 
 /// Returns the kept row of a version.
@@ -182,7 +182,7 @@ pub(super) fn told(
         let is_listed = name.is_some() && !about.names.contains(&name);
         lives |= is_listed && row.is_some_and(|row| row.is_live());
         names.push(name);
-        let is_enough = seen >= NEWEST && (lives || seen >= MOST_DEAD);
+        let is_enough = seen >= NEWEST && (lives || seen >= hooks.most_dead);
         Ok(if is_enough {
             Flow::Stop
         } else {
