@@ -1,7 +1,12 @@
 //! Wall clocks: the system's, and a manual one for tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// 24 hours.
+pub const DAY: Duration = Duration::from_hours(24);
+/// 24 hours, in milliseconds.
+pub const DAY_MS: u64 = DAY.as_millis() as u64;
 
 /// A clock of the time of day. It may jump; no safety property depends on it.
 pub trait WallClock: Send + Sync {

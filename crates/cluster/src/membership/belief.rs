@@ -10,13 +10,14 @@
 use std::collections::BTreeSet;
 
 use archipel_base::NodeId;
+use archipel_base::clock::DAY_MS;
 
 use super::failure_detector::Standing;
 use super::message::{Edition, Gossip};
 use super::state::Membership;
 
 /// How long a node that no layout names may give no sign of life before it is forgotten.
-const FORGET_MS: u64 = 24 * 3600 * 1000;
+const FORGET_MS: u64 = DAY_MS;
 /// How many other nodes are known at most before there is a layout.
 const MAX_OTHERS: usize = 2_000;
 /// How many nodes are known at most that the layout does not have, nor an operator admitted.

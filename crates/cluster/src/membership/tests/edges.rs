@@ -1,5 +1,7 @@
 //! Bounds, other clusters, forgotten runs.
 
+use archipel_base::clock::DAY_MS;
+
 use super::super::message::{MAX_INFO_BYTES, MAX_LINES, MAX_MESSAGE_BYTES};
 use super::*;
 
@@ -166,16 +168,15 @@ fn node_that_learns_epochs_late_or_was_away_does_not_lag() {
 #[test]
 fn forgotten_node_is_not_learnt_again_from_nodes_that_forget_later() {
     let (mut here, mut other) = (alone(0), alone(1));
-    let day = 24 * 3600 * 1000;
     other.hear(id(5), &gossip(vec![told(2, 1, 0)]), 0).unwrap();
     here.hear(id(5), &gossip(vec![told(2, 1, 0)]), 0).unwrap();
-    acquaint(&mut here, &mut other, day - 10);
-    assert_eq!(here.members(day - 10).len(), 3);
-    here.tick(day + 100, &random());
-    assert_eq!(here.members(day + 100).len(), 2);
-    acquaint(&mut other, &mut here, day + 100);
-    acquaint(&mut here, &mut other, day + 100);
-    assert_eq!(here.members(day + 100).len(), 2);
+    acquaint(&mut here, &mut other, DAY_MS - 10);
+    assert_eq!(here.members(DAY_MS - 10).len(), 3);
+    here.tick(DAY_MS + 100, &random());
+    assert_eq!(here.members(DAY_MS + 100).len(), 2);
+    acquaint(&mut other, &mut here, DAY_MS + 100);
+    acquaint(&mut here, &mut other, DAY_MS + 100);
+    assert_eq!(here.members(DAY_MS + 100).len(), 2);
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn pinned_node_is_not_forgotten() {
     let mut here = alone(0);
     here.hear(id(5), &gossip(vec![told(2, 1, 0)]), 0).unwrap();
     here.pin(BTreeSet::from([id(2)]), BTreeSet::new());
-    here.tick(100 * 24 * 3600 * 1000, &random());
+    here.tick(100 * DAY_MS, &random());
     assert_eq!(here.members(1).len(), 2);
     assert!(here.is_suspected(&id(2)));
 }

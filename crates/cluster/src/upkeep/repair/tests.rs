@@ -1,5 +1,6 @@
 //! The queue, and the pace of scrubs.
 
+use archipel_base::clock::{DAY, DAY_MS};
 use archipel_base::{BlockHash, PartitionId, codec};
 use archipel_storage::blocks::{DiskLocation, Scrubbed};
 
@@ -106,7 +107,6 @@ fn scrub_continues_where_it_was_and_ends_after_the_last_block() {
 
 #[test]
 fn scrub_begins_once_a_cycle_and_aims_to_end_within_it() {
-    const DAY_MS: u64 = 86_400_000;
     let cycle = 30 * DAY_MS;
     let mut progress = Progress::default();
     progress.begin(DAY_MS, None);
@@ -116,7 +116,10 @@ fn scrub_begins_once_a_cycle_and_aims_to_end_within_it() {
     assert!(!progress.is_due(DAY_MS + 10 * cycle, 0), "not scheduled");
     let stored = 1_u64 << 44;
     let seconds = stored / progress.rate(stored, cycle);
-    assert!((20..=25).contains(&(seconds / 86_400)), "{seconds} s");
+    assert!(
+        (20..=25).contains(&(seconds / DAY.as_secs())),
+        "{seconds} s"
+    );
     assert_eq!(progress.rate(0, cycle), 256 << 10);
     progress.begin(0, Some(7));
     assert_eq!(progress.rate(stored, cycle), 7);

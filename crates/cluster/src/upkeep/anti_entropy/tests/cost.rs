@@ -1,8 +1,8 @@
 //! The cost of a pass grows with the difference, not with the data.
 
-use super::*;
+use archipel_base::clock::DAY_MS;
 
-const HOUR_MS: u64 = 3_600_000;
+use super::*;
 
 /// Creates two stores with the same rows, spread over 60 days and 16 partitions, and then adds rows
 /// of the last hour to one of them. Returns the calls and bytes of a pass that finds nothing, and
@@ -10,12 +10,12 @@ const HOUR_MS: u64 = 3_600_000;
 async fn cost(rows: u64, more: u64, seed: u64) -> [(u64, u64); 2] {
     let world = three(seed).await;
     let (a, b) = (&world.nodes[0], &world.nodes[1]);
-    let begin = a.now_ms() - 60 * 24 * HOUR_MS;
+    let begin = a.now_ms() - 60 * DAY_MS;
     let row = |name: &str, n: u64| RowKey {
         partition: PartitionId(n as u16 % 16),
         key: Bytes::from(format!("{name} {n}")),
     };
-    let step = 59 * 24 * HOUR_MS / rows;
+    let step = 59 * DAY_MS / rows;
     let all = (0..rows).map(|n| (row("row", n), stamp(begin + n * step)));
     let all: Vec<_> = all.collect();
     plant(a, all.clone()).await;
