@@ -29,8 +29,13 @@ impl Cluster {
     /// Opens a cluster of one node. Its engine and disk are in memory, and gone when it is dropped.
     #[boxed]
     pub async fn in_memory(seed: u64, hooks: Hooks) -> Result<Cluster, Error> {
-        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
-        let store = memory_store(random.clone(), Threads::Inline)?;
+        Cluster::alone(seeded_options(seed, Threads::Inline)?, hooks).await
+    }
+
+    /// Opens a cluster of one node on a store with these options, and with the store's random numbers.
+    pub(crate) async fn alone(options: StoreOptions, hooks: Hooks) -> Result<Cluster, Error> {
+        let random = options.random.clone();
+        let store = Store::open(options)?;
         let cluster = Cluster::with_store(store, NodeId::default(), random, hooks, None).await?;
         cluster.found("here", 1 << 40).await?;
         Ok(cluster)
@@ -66,6 +71,13 @@ impl Cluster {
 pub fn memory_store(random: Arc<dyn Random>, threads: Threads) -> Result<Store, Error> {
     let disk = Arc::new(MemoryDisk::new());
     Ok(Store::open(memory_options(disk, random, threads)?)?)
+}
+
+/// Returns the options of a store with an empty disk and engine in memory, and a seed for its random
+/// numbers.
+pub(crate) fn seeded_options(seed: u64, threads: Threads) -> Result<StoreOptions, Error> {
+    let random = Arc::new(SeededRandom::new(seed));
+    memory_options(Arc::new(MemoryDisk::new()), random, threads)
 }
 
 /// Returns the options of a store whose engine and disk are in memory.

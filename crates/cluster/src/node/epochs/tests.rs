@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use archipel_base::random::SeededRandom;
-use archipel_base::{NodeId, PartitionId};
-use archipel_storage::disk::MemoryDisk;
+use archipel_base::PartitionId;
 use archipel_storage::engine::Engine;
 use archipel_storage::engine::memory::{Fault, MemoryEngine};
-use archipel_storage::store::Threads;
-use archipel_storage::{Error, ListQuery, Store};
+use archipel_storage::store::{StoreOptions, Threads};
+use archipel_storage::{Error, ListQuery};
 use bytes::Bytes;
 
 use crate::cluster::Cluster;
 use crate::layout::Epoch;
-use crate::memory::{World, memory_options};
+use crate::memory::{World, seeded_options};
 use crate::node::options::Hooks;
 
 /// A node must refuse the older epoch before the newer one is durable. With a slow disk this takes
@@ -44,15 +42,12 @@ async fn listing_waits_while_an_epoch_is_being_learnt() {
 
 /// Returns a node alone, its engine, and an epoch that follows its own.
 async fn node_and_next() -> (Cluster, Arc<MemoryEngine>, Epoch) {
-    let random = Arc::new(SeededRandom::new(1));
-    let disk = Arc::new(MemoryDisk::new());
-    let mut options = memory_options(disk, random.clone(), Threads::Own).unwrap();
     let engine = Arc::new(MemoryEngine::new());
-    options.engine = engine.clone();
-    let store = Store::open(options).unwrap();
-    let node = Cluster::with_store(store, NodeId::default(), random, Hooks::NONE, None);
-    let node = node.await.unwrap();
-    node.found("here", 1 << 40).await.unwrap();
+    let options = StoreOptions {
+        engine: engine.clone(),
+        ..seeded_options(1, Threads::Own).unwrap()
+    };
+    let node = Cluster::alone(options, Hooks::NONE).await.unwrap();
     let mut next = (*node.epochs.current().unwrap()).clone();
     next.config.epoch += 1;
     (node, engine, next)

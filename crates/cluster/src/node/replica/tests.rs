@@ -1,8 +1,6 @@
 use archipel_base::codec;
-use archipel_base::random::SeededRandom;
 use archipel_base::{NodeId, PartitionId, Stamp};
 use archipel_storage::ListQuery;
-use archipel_storage::disk::MemoryDisk;
 use archipel_storage::engine::{Durability, Engine, Tree};
 use archipel_storage::rows::codec::row_key;
 use archipel_storage::store::Threads;
@@ -11,7 +9,7 @@ use bytes::Bytes;
 use super::*;
 use crate::cluster::Cluster;
 use crate::data::options::WriteOptions;
-use crate::memory::memory_options;
+use crate::memory::seeded_options;
 use crate::memory::versioned::VERSIONED;
 use crate::node::options::Hooks;
 use crate::register::{Intent, Version};
@@ -71,14 +69,7 @@ fn damage(engine: &dyn Engine, key: &RowKey) {
 /// and it damages no other row.
 #[tokio::test]
 async fn a_damaged_row_of_a_node_alone_can_be_overwritten_and_deleted() {
-    let random = Arc::new(SeededRandom::new(1));
-    let disk = Arc::new(MemoryDisk::new());
-    let options = memory_options(disk, random.clone(), Threads::Own).unwrap();
-    let engine = options.engine.clone();
-    let store = Store::open(options).unwrap();
-    let node = Cluster::with_store(store, NodeId::default(), random, Hooks::NONE, None);
-    let node = node.await.unwrap();
-    node.found("here", 1 << 40).await.unwrap();
+    let (node, engine) = alone(Hooks::NONE).await;
     let how = || WriteOptions::durable(Durability::Fsync);
     let value = Some(Value::default());
     for name in ["a", "b", "c"] {
@@ -141,15 +132,9 @@ async fn aside(node: &Cluster) -> Option<Intent> {
 }
 
 async fn alone(hooks: Hooks) -> (Cluster, Arc<dyn Engine>) {
-    let random = Arc::new(SeededRandom::new(1));
-    let disk = Arc::new(MemoryDisk::new());
-    let options = memory_options(disk, random.clone(), Threads::Own).unwrap();
+    let options = seeded_options(1, Threads::Own).unwrap();
     let engine = options.engine.clone();
-    let store = Store::open(options).unwrap();
-    let node = Cluster::with_store(store, NodeId::default(), random, hooks, None);
-    let node = node.await.unwrap();
-    node.found("here", 1 << 40).await.unwrap();
-    (node, engine)
+    (Cluster::alone(options, hooks).await.unwrap(), engine)
 }
 
 fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
@@ -227,17 +212,12 @@ async fn an_emptiness_scan_does_not_pass_over_a_damaged_row() {
 async fn a_row_can_be_settled_on_a_disk_that_is_nearly_full() {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    let random = Arc::new(SeededRandom::new(1));
-    let disk = Arc::new(MemoryDisk::new());
-    let mut options = memory_options(disk, random.clone(), Threads::Own).unwrap();
+    let mut options = seeded_options(1, Threads::Own).unwrap();
     let free = Arc::new(AtomicU64::new(1000));
     let left = free.clone();
     options.limits.metadata_reserve_bytes = 1000;
     options.metadata_space = Some(Arc::new(move || Ok(left.load(Ordering::SeqCst))));
-    let store = Store::open(options).unwrap();
-    let node = Cluster::with_store(store, NodeId::default(), random, Hooks::NONE, None);
-    let node = node.await.unwrap();
-    node.found("here", 1 << 40).await.unwrap();
+    let node = Cluster::alone(options, Hooks::NONE).await.unwrap();
     let write = async || {
         let how = WriteOptions::durable(Durability::Fsync);
         node.write(&key("a"), Some(text(b"value")), how).await

@@ -2,6 +2,7 @@
 
 use archipel_storage::engine::memory::MemoryEngine;
 use archipel_storage::engine::{self, ReadTxn, WriteTxn};
+use archipel_storage::store::StoreOptions;
 use futures_util::FutureExt;
 use tokio::task::unconstrained;
 
@@ -48,15 +49,12 @@ impl Engine for Interrupted {
 /// Creates a node that holds a row. Before its next view of the rows it learns a layout in which
 /// its store is another incarnation, so that it wipes the store.
 async fn about_to_be_wiped() -> Cluster {
-    let random = Arc::new(SeededRandom::new(1));
-    let disk = Arc::new(MemoryDisk::new());
-    let mut options = memory_options(disk, random.clone(), Threads::Inline).unwrap();
     let engine = Arc::new(Interrupted::default());
-    options.engine = engine.clone();
-    let store = Store::open(options).unwrap();
-    let node = Cluster::with_store(store, NodeId::default(), random, Hooks::NONE, None);
-    let node = node.await.unwrap();
-    node.found("here", 1 << 40).await.unwrap();
+    let options = StoreOptions {
+        engine: engine.clone(),
+        ..seeded_options(1, Threads::Inline).unwrap()
+    };
+    let node = Cluster::alone(options, Hooks::NONE).await.unwrap();
     let how = WriteOptions::durable(Durability::Fsync);
     let row = key("a");
     let written = node.write(&row, Some(text(b"value")), how);
