@@ -1,5 +1,5 @@
-//! Tables for people, JSON for programs, on standard output. What is printed commands no terminal,
-//! whoever wrote it: everything goes through [`escape`], and then gets its colours.
+//! Tables for people, JSON for programs, on standard output. What is printed commands no terminal:
+//! everything goes through [`escape`], and then gets its colours.
 
 use std::io::{self, Write};
 
