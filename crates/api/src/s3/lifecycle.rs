@@ -20,7 +20,8 @@ use super::xml::{self, Element};
 
 pub use document::document;
 pub use headers::{
-    MINIMUM_SIZE, expiration, minimum_size_varies, tell_abort, tell_expiration, tell_minimum_size,
+    MINIMUM_SIZE, expiration, minimum_size_varies, set_expiration_header, tell_abort,
+    tell_minimum_size,
 };
 
 /// The most rules.

@@ -166,7 +166,7 @@ fn flag(headers: &HeaderMap, name: &str) -> S3Result<bool> {
 }
 
 /// Tells how an object is protected, as far as the caller may know.
-pub fn tell(answer: &mut Answer, lock: &ObjectLock) -> S3Result<()> {
+pub fn set_headers(answer: &mut Answer, lock: &ObjectLock) -> S3Result<()> {
     if let Some(Retention { mode, until_ms }) = lock.retention {
         respond::set(answer, MODE, mode_name(mode))?;
         respond::set(answer, UNTIL, &respond::iso_time(until_ms))?;

@@ -77,12 +77,12 @@ pub fn refuse_headers(call: &Call<'_>, operation: Operation) -> S3Result<()> {
 /// How a new object is encrypted.
 pub struct NewEncryption {
     how: Encrypt,
-    told: Told,
+    headers: EncryptionHeaders,
 }
 
-/// What an answer says about encryption.
+/// The headers of an answer that say how the content is encrypted.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum EncryptionHeaders {
     /// Nothing: the content is not encrypted.
     Nothing,
     /// By a key of the cluster.
@@ -107,7 +107,7 @@ pub fn of_new(call: &Call<'_>, bucket: &Bucket) -> S3Result<Option<NewEncryption
         refuse_kms(headers)?;
         return Ok(Some(NewEncryption {
             how: Encrypt::Customer(customer.key),
-            told: Told::Customer(customer.md5),
+            headers: EncryptionHeaders::Customer(customer.md5),
         }));
     }
     match server {
@@ -123,7 +123,7 @@ pub fn of_new(call: &Call<'_>, bucket: &Bucket) -> S3Result<Option<NewEncryption
     Ok(
         (server.is_some() || bucket.encrypts).then_some(NewEncryption {
             how: Encrypt::Server,
-            told: Told::Server,
+            headers: EncryptionHeaders::Server,
         }),
     )
 }
@@ -150,21 +150,21 @@ impl NewEncryption {
     }
 }
 
-/// Returns what to say of a new object.
-pub fn told(new: Option<&NewEncryption>) -> Told {
-    new.map_or(Told::Nothing, |new| new.told.clone())
+/// Returns the headers of the answer about a new object.
+pub fn headers_of_new(new: Option<&NewEncryption>) -> EncryptionHeaders {
+    new.map_or(EncryptionHeaders::Nothing, |new| new.headers.clone())
 }
 
-impl Told {
+impl EncryptionHeaders {
     /// Adds the headers to an answer.
     ///
     /// # Errors
     /// Those of headers.
-    pub fn tell(&self, answer: &mut Answer) -> S3Result<()> {
+    pub fn set_on(&self, answer: &mut Answer) -> S3Result<()> {
         match self {
-            Told::Nothing => Ok(()),
-            Told::Server => respond::set(answer, SERVER, AES256),
-            Told::Customer(md5) => {
+            EncryptionHeaders::Nothing => Ok(()),
+            EncryptionHeaders::Server => respond::set(answer, SERVER, AES256),
+            EncryptionHeaders::Customer(md5) => {
                 respond::set(answer, CUSTOMER.algorithm, AES256)?;
                 respond::set(answer, CUSTOMER.md5, md5)
             }
@@ -175,9 +175,9 @@ impl Told {
     ///
     /// # Errors
     /// Those of headers.
-    pub fn tell_server(encryption: Option<&Encryption>, answer: &mut Answer) -> S3Result<()> {
+    pub fn set_server_on(encryption: Option<&Encryption>, answer: &mut Answer) -> S3Result<()> {
         match encryption.map(|encryption| encryption.kind) {
-            Some(EncryptionKind::Server) => Told::Server.tell(answer),
+            Some(EncryptionKind::Server) => EncryptionHeaders::Server.set_on(answer),
             _ => Ok(()),
         }
     }
@@ -196,11 +196,11 @@ fn check_kind(encryption: Option<&Encryption>, customer: Option<&Customer>) -> S
     }
 }
 
-fn told_of(encryption: Option<&Encryption>, customer: Option<Customer>) -> Told {
+fn headers_of(encryption: Option<&Encryption>, customer: Option<Customer>) -> EncryptionHeaders {
     match (encryption, customer) {
-        (None, _) => Told::Nothing,
-        (Some(_), None) => Told::Server,
-        (Some(_), Some(customer)) => Told::Customer(customer.md5),
+        (None, _) => EncryptionHeaders::Nothing,
+        (Some(_), None) => EncryptionHeaders::Server,
+        (Some(_), Some(customer)) => EncryptionHeaders::Customer(customer.md5),
     }
 }
 
@@ -208,7 +208,7 @@ fn told_of(encryption: Option<&Encryption>, customer: Option<Customer>) -> Told 
 ///
 /// # Errors
 /// [`Code::InvalidRequest`], [`Code::AccessDenied`]; those of the headers.
-pub fn unlock(call: &Call<'_>, reader: &mut ObjectReader) -> S3Result<Told> {
+pub fn unlock(call: &Call<'_>, reader: &mut ObjectReader) -> S3Result<EncryptionHeaders> {
     unlock_by(call, reader, &CUSTOMER)
 }
 
@@ -216,17 +216,24 @@ pub fn unlock(call: &Call<'_>, reader: &mut ObjectReader) -> S3Result<Told> {
 ///
 /// # Errors
 /// As [`unlock`].
-pub fn unlock_source(call: &Call<'_>, reader: &mut ObjectReader) -> S3Result<Told> {
+pub fn unlock_source(call: &Call<'_>, reader: &mut ObjectReader) -> S3Result<EncryptionHeaders> {
     unlock_by(call, reader, &SOURCE)
 }
 
-fn unlock_by(call: &Call<'_>, reader: &mut ObjectReader, names: &Names) -> S3Result<Told> {
+fn unlock_by(
+    call: &Call<'_>,
+    reader: &mut ObjectReader,
+    names: &Names,
+) -> S3Result<EncryptionHeaders> {
     let customer = customer_of(call, call.headers, names)?;
     check_kind(reader.metadata().encryption.as_deref(), customer.as_ref())?;
     if let Some(customer) = &customer {
         reader.unlock(&customer.key)?;
     }
-    Ok(told_of(reader.metadata().encryption.as_deref(), customer))
+    Ok(headers_of(
+        reader.metadata().encryption.as_deref(),
+        customer,
+    ))
 }
 
 /// Checks the key that a request gives for an object's metadata.
@@ -237,14 +244,14 @@ pub async fn check(
     call: &Call<'_>,
     on: &Authorised<OnObject>,
     head: &ObjectHead,
-) -> S3Result<Told> {
+) -> S3Result<EncryptionHeaders> {
     let customer = customer_of(call, call.headers, &CUSTOMER)?;
     check_kind(head.encryption.as_deref(), customer.as_ref())?;
     if let (Some(encryption), Some(customer)) = (&head.encryption, &customer) {
         let key = Some(&customer.key);
         Box::pin(call.model.unseal(on.bucket(), on.key(), encryption, key)).await?;
     }
-    Ok(told_of(head.encryption.as_deref(), customer))
+    Ok(headers_of(head.encryption.as_deref(), customer))
 }
 
 /// Refuses to read an object that takes a customer's key, where no key can be given.
@@ -294,7 +301,7 @@ pub async fn of_part(
     Ok(Some(PartKey {
         key,
         kind: encryption.kind,
-        told: told_of(Some(encryption), customer),
+        headers: headers_of(Some(encryption), customer),
     }))
 }
 
@@ -320,5 +327,5 @@ pub struct PartKey {
     /// Whose key wraps it.
     pub kind: EncryptionKind,
     /// What the answer says.
-    pub told: Told,
+    pub headers: EncryptionHeaders,
 }

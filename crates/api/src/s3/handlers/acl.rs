@@ -3,7 +3,7 @@
 use archipel_access::Acl;
 use http::StatusCode;
 
-use super::{tell_version, with_key};
+use super::{set_version_header, with_key};
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
@@ -33,7 +33,7 @@ pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
     let head = on.head(call).await?;
     let owner = Owner::of_bucket(call.model, on.bucket())?;
     let mut answer = respond::xml(acl::document(head.acl, &owner));
-    tell_version(&mut answer, on.bucket(), head.id)?;
+    set_version_header(&mut answer, on.bucket(), head.id)?;
     Ok(answer)
 }
 
@@ -49,7 +49,7 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
         .set_object_acl(on.bucket(), on.key(), version, acl);
     let id = set.await.map_err(|error| with_key(error, on.key()))?;
     let mut answer = respond::empty(StatusCode::OK);
-    tell_version(&mut answer, on.bucket(), id)?;
+    set_version_header(&mut answer, on.bucket(), id)?;
     Ok(answer)
 }
 

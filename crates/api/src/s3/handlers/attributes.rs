@@ -3,7 +3,7 @@
 use archipel_model::{ObjectHead, PartInfo};
 
 use super::get::not_modified;
-use super::{tell_version, write_checksum};
+use super::{set_version_header, write_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Value;
@@ -63,7 +63,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     let mut answer = respond::xml(xml);
     let modified = respond::http_date(head.modified_ms);
     respond::set(&mut answer, "last-modified", &modified)?;
-    tell_version(&mut answer, on.bucket(), head.id)?;
+    set_version_header(&mut answer, on.bucket(), head.id)?;
     Ok(answer)
 }
 

@@ -12,7 +12,7 @@ use md5::{Digest, Md5};
 
 use super::parts::kept_algorithm;
 use super::uploads::upload_id;
-use super::{tell_version, with_key, write_checksum};
+use super::{set_version_header, with_key, write_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
@@ -49,9 +49,9 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
             // What cannot be the tag of a part names nothing that was completed before.
             let completion =
                 Completion::of(call, on, id, &named).map_err(|_| Code::NoSuchUpload)?;
-            let told = completion.told.clone();
+            let made = completion.made.clone();
             let answer = respond::xml(completion.done_before().await?);
-            return tell(answer, on, &told);
+            return set_headers(answer, on, &made);
         }
         Err(error) => return Err(error.into()),
     };
@@ -71,7 +71,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         acl: upload.meta.acl,
     };
     let completion = Completion::of(call, on, id, &named)?;
-    let told = completion.told.clone();
+    let made = completion.made.clone();
     let answer = slow::answer(async move {
         let (model, bucket) = (&completion.model, &completion.bucket);
         let done = model.complete_upload(bucket, &upload, &parts, meta, condition);
@@ -83,22 +83,26 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         }
     });
     let mut answer = answer.await?;
-    sse::Told::tell_server(encryption.as_deref(), &mut answer)?;
-    tell(answer, on, &told)
+    sse::EncryptionHeaders::set_server_on(encryption.as_deref(), &mut answer)?;
+    set_headers(answer, on, &made)
 }
 
-/// What headers say of the object, once that is known.
-struct Told {
+/// What headers say of the object that was made.
+struct Made {
     id: VersionId,
     expiration: Option<String>,
 }
 
 /// Adds headers about the object. An answer that had to begin before the object was there does not
 /// have them.
-fn tell(mut answer: Answer, on: &Authorised<OnObject>, told: &OnceLock<Told>) -> S3Result<Answer> {
-    if let Some(Told { id, expiration }) = told.get() {
-        tell_version(&mut answer, on.bucket(), *id)?;
-        lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+fn set_headers(
+    mut answer: Answer,
+    on: &Authorised<OnObject>,
+    made: &OnceLock<Made>,
+) -> S3Result<Answer> {
+    if let Some(Made { id, expiration }) = made.get() {
+        set_version_header(&mut answer, on.bucket(), *id)?;
+        lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
     }
     Ok(answer)
 }
@@ -292,7 +296,7 @@ struct Completion {
     upload: Id,
     /// The tag of what the client names.
     etag: String,
-    told: Arc<OnceLock<Told>>,
+    made: Arc<OnceLock<Made>>,
 }
 
 impl Completion {
@@ -309,7 +313,7 @@ impl Completion {
             location: call.location(&on.bucket().name, on.key()),
             upload,
             etag: object_etag(named.iter().map(|name| name.etag.as_str()))?,
-            told: Arc::default(),
+            made: Arc::default(),
         })
     }
 
@@ -325,7 +329,7 @@ impl Completion {
     }
 
     fn result(&self, head: &ObjectHead) -> Writer {
-        self.told.get_or_init(|| Told {
+        self.made.get_or_init(|| Made {
             id: head.id,
             expiration: lifecycle::expiration(&self.model, &self.bucket, &self.key, head),
         });

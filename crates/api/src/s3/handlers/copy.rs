@@ -6,7 +6,7 @@ use archipel_access::Action;
 use archipel_model::{Bucket, ObjectHead, ObjectMeta, ObjectReader, VersionId};
 
 use super::put::fail_early;
-use super::{MAX_PUT_BYTES, tell_version, with_key, write_checksum};
+use super::{MAX_PUT_BYTES, set_version_header, with_key, write_checksum};
 use crate::s3::acl;
 use crate::s3::auth::{self, Authorised, OnObject};
 use crate::s3::call::Call;
@@ -19,7 +19,7 @@ use crate::s3::metadata::{self, REDIRECT, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
-use crate::s3::sse::{self, Told};
+use crate::s3::sse::{self, EncryptionHeaders};
 use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::transfer;
@@ -31,8 +31,8 @@ pub struct CopySource {
     pub on: Authorised<OnObject>,
     /// Its content.
     pub reader: ObjectReader,
-    /// How it is encrypted.
-    pub told: Told,
+    /// The headers that say how it is encrypted.
+    pub encryption: EncryptionHeaders,
 }
 
 /// Opens the source that the headers name, if the caller may read it and its conditions hold.
@@ -56,13 +56,13 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
         }
         opened => opened?,
     };
-    let told = sse::unlock_source(call, &mut reader)?;
+    let encryption = sse::unlock_source(call, &mut reader)?;
     let conditions = precondition::Read::of_copy_source(call.headers)?;
     match conditions.check(reader.metadata()) {
         Verdict::Pass => Ok(CopySource {
             on: source,
             reader,
-            told,
+            encryption,
         }),
         Verdict::NotModified(header) | Verdict::Failed(header) => {
             Err(precondition::source_failed(header))
@@ -85,7 +85,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let acl = acl::of_new(call.model, call.headers, on.bucket())?;
     let lock = lock::of_headers(call.headers, call.now_ms())?;
     let encryption = sse::of_new(call, on.bucket())?;
-    let encrypted = sse::told(encryption.as_ref());
+    let encrypted = sse::headers_of_new(encryption.as_ref());
     if new_tags.is_none() && !head.tags.is_empty() {
         source.on.also(call, Action::GetObjectTagging, head)?;
         on.key_action(call, Action::PutObjectTagging)?;
@@ -96,7 +96,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         && source.on.named_version().is_none();
     // S3 takes the same storage class once more for a change.
     let names_class = call.headers.contains_key(STORAGE_CLASS);
-    let is_unchanged = !replaces && headers == head.headers && encrypted == source.told;
+    let is_unchanged = !replaces && headers == head.headers && encrypted == source.encryption;
     if same && is_unchanged && chosen.is_none() && !names_class {
         let why = "This copy request is illegal because it is trying to copy an object to itself \
                    without changing the object's metadata, storage class, website redirect \
@@ -126,9 +126,9 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let key = on.key().to_owned();
     let (model, bucket) = (call.model.clone(), on.bucket().clone());
     let done = Arc::new(OnceLock::new());
-    let told = done.clone();
+    let copied_as = done.clone();
     let source_id = head.id;
-    let of_versions = source.on.bucket().clone();
+    let source_bucket = source.on.bucket().clone();
     let copying = async move {
         let moved = transfer(&mut content, &mut writer, wanted, size).await?;
         if moved.size != size {
@@ -144,25 +144,29 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         };
         let copied = writer.finish(meta, condition).await;
         let copied = copied.map_err(|error| with_key(error, &key))?;
-        told.get_or_init(|| {
+        copied_as.get_or_init(|| {
             let expiration = lifecycle::expiration(&model, &bucket, &key, &copied);
             (copied.id, expiration)
         });
         Ok(copy_result(&copied))
     };
     let mut answer = slow::answer(copying).await?;
-    tell_source(&mut answer, &of_versions, source_id)?;
-    encrypted.tell(&mut answer)?;
+    set_source_version_header(&mut answer, &source_bucket, source_id)?;
+    encrypted.set_on(&mut answer)?;
     // An answer that had to begin before the copy was done does not tell the rest.
     if let Some((id, expiration)) = done.get() {
-        tell_version(&mut answer, on.bucket(), *id)?;
-        lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+        set_version_header(&mut answer, on.bucket(), *id)?;
+        lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
     }
     Ok(answer)
 }
 
-/// Tells the version that was copied, if its bucket has versions.
-pub fn tell_source(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result<()> {
+/// Sets the header that names the version which was copied, if its bucket has versions.
+pub fn set_source_version_header(
+    answer: &mut Answer,
+    bucket: &Bucket,
+    id: VersionId,
+) -> S3Result<()> {
     match id != VersionId::Null || bucket.versioning.has_versions() {
         true => respond::set(answer, "x-amz-copy-source-version-id", &id.to_string()),
         false => Ok(()),

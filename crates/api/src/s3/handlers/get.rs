@@ -7,7 +7,7 @@ use archipel_access::Action;
 use archipel_model::{Bucket, Model, ObjectHead, ObjectLock, ObjectReader, PartInfo, VersionId};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::{set_checksum, tell_version, with_key};
+use super::{set_checksum, set_version_header, with_key};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::body;
 use crate::s3::call::{Call, single_header};
@@ -98,12 +98,12 @@ impl Found {
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     refuse_anonymous_overrides(call, on)?;
     let mut reader = on.open(call).await?;
-    let told = sse::unlock(call, &mut reader)?;
+    let encryption = sse::unlock(call, &mut reader)?;
     let found = Found::Content(Box::new(reader));
     let beside = Beside::of(call, on, found.head());
     let mut answer = found.answer(call.headers, &call.target.query)?;
-    told.tell(&mut answer)?;
-    beside.tell(on, answer)
+    encryption.set_on(&mut answer)?;
+    beside.set_on(on, answer)
 }
 
 /// HeadObject: the same without the content.
@@ -115,7 +115,7 @@ pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
         true => Found::Content(Box::new(on.open(call).await?)),
         false => Found::Head(Box::new(on.head(call).await?)),
     };
-    let told = sse::check(call, on, found.head()).await?;
+    let encryption = sse::check(call, on, found.head()).await?;
     let beside = Beside::of(call, on, found.head());
     let mut answer = match found {
         Found::Content(reader) => {
@@ -124,8 +124,8 @@ pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
         }
         found => found.answer(call.headers, query)?,
     };
-    told.tell(&mut answer)?;
-    beside.tell(on, answer)
+    encryption.set_on(&mut answer)?;
+    beside.set_on(on, answer)
 }
 
 /// What headers tell of an object beside its metadata.
@@ -167,13 +167,13 @@ impl Beside {
         }
     }
 
-    fn tell(&self, on: &Authorised<OnObject>, mut answer: Answer) -> S3Result<Answer> {
-        tell_version(&mut answer, on.bucket(), self.id)?;
-        lock::tell(&mut answer, &self.lock)?;
+    fn set_on(&self, on: &Authorised<OnObject>, mut answer: Answer) -> S3Result<Answer> {
+        set_version_header(&mut answer, on.bucket(), self.id)?;
+        lock::set_headers(&mut answer, &self.lock)?;
         if self.tags > 0 {
             respond::set(&mut answer, "x-amz-tagging-count", &self.tags.to_string())?;
         }
-        lifecycle::tell_expiration(&mut answer, self.expiration.as_deref())?;
+        lifecycle::set_expiration_header(&mut answer, self.expiration.as_deref())?;
         Ok(answer)
     }
 }
@@ -209,7 +209,7 @@ fn describe(
     if matches!(selected, Selected::Part(..)) && head.parts > 0 {
         respond::set(&mut answer, "x-amz-mp-parts-count", &head.parts.to_string())?;
     }
-    tell_checksum(headers, &mut answer, head, &selected)?;
+    set_checksum_header(headers, &mut answer, head, &selected)?;
     override_headers(query, answer.headers_mut())?;
     Ok((answer, Some(range)))
 }
@@ -333,7 +333,7 @@ pub(super) fn not_modified(head: &ObjectHead) -> S3Result<Answer> {
 }
 
 /// The checksum, if the client asks for it and it is of what is sent.
-fn tell_checksum(
+fn set_checksum_header(
     headers: &HeaderMap,
     answer: &mut Answer,
     head: &ObjectHead,

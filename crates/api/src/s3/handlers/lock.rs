@@ -4,7 +4,7 @@ use archipel_access::Action;
 use archipel_model::{LockChange, ObjectLock, Versioning};
 use http::StatusCode;
 
-use super::{tell_version, with_key};
+use super::{set_version_header, with_key};
 use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -179,7 +179,7 @@ async fn change(
         .await;
     let id = changed.map_err(|error| with_key(error, on.key()))?;
     let mut answer = respond::empty(StatusCode::OK);
-    tell_version(&mut answer, on.bucket(), id)?;
+    set_version_header(&mut answer, on.bucket(), id)?;
     Ok(answer)
 }
 

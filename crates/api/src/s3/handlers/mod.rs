@@ -211,7 +211,7 @@ fn refuse_locks(call: &Call<'_>, bypasses: bool, makes_object: bool) -> S3Result
 }
 
 /// Tells the version of an object, if its bucket has versions.
-fn tell_version(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result<()> {
+fn set_version_header(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result<()> {
     match id != VersionId::Null || bucket.versioning.has_versions() {
         true => respond::set(answer, "x-amz-version-id", &id.to_string()),
         false => Ok(()),

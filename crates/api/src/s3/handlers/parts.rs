@@ -5,7 +5,7 @@ use std::ops::Range;
 use archipel_model::{MAX_PART_NUMBER, Part, PartMeta, Upload};
 
 use super::MAX_PUT_BYTES;
-use super::copy::{open_source, tell_source};
+use super::copy::{open_source, set_source_version_header};
 use super::put::{check_size, stored};
 use super::uploads::upload_id;
 use crate::s3::auth::{Authorised, OnObject};
@@ -40,7 +40,7 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     }
     expected.check(&moved.digests, call.body.trailers())?;
     // The client is told of the checksum that it knows of.
-    let told = match (expected.algorithm(), &upload.meta.checksum_algorithm) {
+    let shown = match (expected.algorithm(), &upload.meta.checksum_algorithm) {
         (Some(algorithm), _) => moved.digests.value(algorithm).map(Value::stored),
         _ => Some(moved.digests.checksum.stored()),
     };
@@ -49,11 +49,11 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         checksum: Some(moved.digests.checksum.stored()),
     };
     let part = writer.finish(meta).await?;
-    let mut answer = stored(&part.etag, told.as_ref())?;
+    let mut answer = stored(&part.etag, shown.as_ref())?;
     // The kind is of objects.
     answer.headers_mut().remove("x-amz-checksum-type");
     if let Some(key) = &key {
-        key.told.tell(&mut answer)?;
+        key.headers.set_on(&mut answer)?;
     }
     Ok(answer)
 }
@@ -113,7 +113,7 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
     let range = copied_range(call, source.reader.metadata().size)?;
     let length = range.end - range.start;
 
-    let (source_id, of_versions) = (source.reader.metadata().id, source.on.bucket().clone());
+    let (source_id, source_bucket) = (source.reader.metadata().id, source.on.bucket().clone());
     let mut content = source.reader.stream(range);
     let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
     if let Some(key) = &key {
@@ -136,9 +136,9 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
         Ok(copy_result(&writer.finish(meta).await?))
     };
     let mut answer = slow::answer(copying).await?;
-    tell_source(&mut answer, &of_versions, source_id)?;
+    set_source_version_header(&mut answer, &source_bucket, source_id)?;
     if let Some(key) = &key {
-        key.told.tell(&mut answer)?;
+        key.headers.set_on(&mut answer)?;
     }
     Ok(answer)
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 
-use super::{MAX_PUT_BYTES, refuse_locks, tell_version};
+use super::{MAX_PUT_BYTES, refuse_locks, set_version_header};
 use crate::s3::acl;
 use crate::s3::auth::{self, Caller, Credential};
 use crate::s3::body::RequestBody;
@@ -144,10 +144,10 @@ pub async fn post_object(
     };
     let head = writer.finish(meta, condition).await?;
     let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
-    tell_version(&mut answer, on.bucket(), head.id)?;
-    sse::told(encryption.as_ref()).tell(&mut answer)?;
+    set_version_header(&mut answer, on.bucket(), head.id)?;
+    sse::headers_of_new(encryption.as_ref()).set_on(&mut answer)?;
     let expiration = lifecycle::expiration(call.model, on.bucket(), &key, &head);
-    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
     Ok(answer)
 }
 

@@ -3,7 +3,7 @@
 use archipel_model::{Bucket, Checksum, Condition, Error, Model, ObjectHead, ObjectMeta};
 use http::StatusCode;
 
-use super::{MAX_PUT_BYTES, set_checksum, tell_version, with_key};
+use super::{MAX_PUT_BYTES, set_checksum, set_version_header, with_key};
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
@@ -57,10 +57,10 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let head = writer.finish(meta, condition).await;
     let head = head.map_err(|error| with_key(error, on.key()))?;
     let mut answer = stored(&head.etag, head.checksum.as_ref())?;
-    tell_version(&mut answer, on.bucket(), head.id)?;
-    sse::told(encryption.as_ref()).tell(&mut answer)?;
+    set_version_header(&mut answer, on.bucket(), head.id)?;
+    sse::headers_of_new(encryption.as_ref()).set_on(&mut answer)?;
     let expiration = lifecycle::expiration(call.model, on.bucket(), on.key(), &head);
-    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
     Ok(answer)
 }
 

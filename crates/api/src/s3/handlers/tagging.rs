@@ -3,7 +3,7 @@
 use archipel_model::{Error, Tags};
 use http::StatusCode;
 
-use super::{tell_version, with_key};
+use super::{set_version_header, with_key};
 use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -42,7 +42,7 @@ pub async fn read_early(call: &mut Call<'_>, caller: &Caller, bucket: &str) -> S
 pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let head = on.head(call).await?;
     let mut answer = respond::xml(tagging::document(&head.tags));
-    tell_version(&mut answer, on.bucket(), head.id)?;
+    set_version_header(&mut answer, on.bucket(), head.id)?;
     Ok(answer)
 }
 
@@ -63,7 +63,7 @@ async fn set_of_object(
         .set_object_tags(on.bucket(), on.key(), version, tags);
     let id = set.await.map_err(|error| with_key(error, on.key()))?;
     let mut answer = respond::empty(status);
-    tell_version(&mut answer, on.bucket(), id)?;
+    set_version_header(&mut answer, on.bucket(), id)?;
     Ok(answer)
 }
 

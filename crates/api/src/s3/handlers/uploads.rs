@@ -53,7 +53,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     xml.text("UploadId", &upload.id.to_string());
     let mut answer = respond::xml(xml);
     tell_abort(call, on, &mut answer, &upload)?;
-    sse::told(encryption.as_ref()).tell(&mut answer)?;
+    sse::headers_of_new(encryption.as_ref()).set_on(&mut answer)?;
     if let (Some(algorithm), Some(kind)) = (algorithm, kind) {
         respond::set(&mut answer, "x-amz-checksum-algorithm", algorithm.name())?;
         respond::set(

@@ -54,7 +54,7 @@ pub fn expiration(model: &Model, bucket: &Bucket, key: &str, head: &ObjectHead) 
 }
 
 /// Tells when an object expires, if it does.
-pub fn tell_expiration(answer: &mut Answer, expiration: Option<&str>) -> S3Result<()> {
+pub fn set_expiration_header(answer: &mut Answer, expiration: Option<&str>) -> S3Result<()> {
     match expiration {
         Some(text) => respond::set(answer, EXPIRATION, text),
         None => Ok(()),
