@@ -31,7 +31,7 @@ use crate::serve::Rates;
 use crate::sts;
 
 /// The largest body: a policy of 10 KiB, every byte of it encoded, and room for the rest.
-const MAX_BODY: usize = 64 << 10;
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// The region of both APIs, for conditions on it: AWS serves IAM there.
 const REGION: &str = "us-east-1";
@@ -133,7 +133,7 @@ async fn run(
     outcome: &mut Outcome,
     namespace: &mut &'static str,
 ) -> IamResult<Answer> {
-    let body = body.collect(MAX_BODY).await?;
+    let body = body.collect(MAX_BODY_BYTES).await?;
     let text = std::str::from_utf8(&body);
     let text = text.map_err(|_| IamError::invalid("the form is not UTF-8"))?;
     let form = Form::parse(text)?;

@@ -2,7 +2,7 @@
 //!
 //! Invariants: not a byte of a signed chunk is given out before its signature was checked; what
 //! is given out has in the end exactly the length that was declared; what is held is bounded by
-//! [`MAX_SIGNED_CHUNK`].
+//! [`MAX_SIGNED_CHUNK_BYTES`].
 //!
 //! Source: AWS, "Signature Calculations for the Authorization Header: Transferring Payload in
 //! Multiple Chunks", also "… Including Trailing Headers".
@@ -14,13 +14,13 @@ use super::error::{Code, S3Error, S3Result};
 use super::sigv4::ChunkSigner;
 
 /// The largest signed chunk: so much is held in memory until its signature is checked.
-pub const MAX_SIGNED_CHUNK: u64 = 16 << 20;
+pub const MAX_SIGNED_CHUNK_BYTES: u64 = 16 << 20;
 
 /// The smallest chunk that is not the last one.
-const MIN_CHUNK: u64 = 8 << 10;
+const MIN_CHUNK_BYTES: u64 = 8 << 10;
 
 /// The longest line of a chunk's header or of a trailer.
-const MAX_LINE: usize = 4 << 10;
+const MAX_LINE_BYTES: usize = 4 << 10;
 
 /// The most trailing headers.
 const MAX_TRAILERS: usize = 8;
@@ -132,7 +132,7 @@ impl Decoder {
     fn line(&mut self, input: &mut Bytes) -> S3Result<Option<String>> {
         let end = input.iter().position(|b| *b == b'\n');
         let piece = input.split_to(end.unwrap_or(input.len()));
-        if self.line.len() + piece.len() > MAX_LINE {
+        if self.line.len() + piece.len() > MAX_LINE_BYTES {
             return Err(malformed("a line is too long"));
         }
         self.line.extend_from_slice(&piece);
@@ -177,7 +177,7 @@ impl Decoder {
         if self.small && size > 0 {
             return Err(Code::InvalidChunkSizeError.into());
         }
-        self.small = size < MIN_CHUNK;
+        self.small = size < MIN_CHUNK_BYTES;
         let signed = match (&self.signer, extension) {
             (Some(_), Some(extension)) => Some(Box::new(signed_chunk(size, extension)?)),
             (None, None) => None,
@@ -300,7 +300,7 @@ fn parse_size(text: &str) -> S3Result<u64> {
 }
 
 fn signed_chunk(size: u64, extension: &str) -> S3Result<SignedChunk> {
-    if size > MAX_SIGNED_CHUNK {
+    if size > MAX_SIGNED_CHUNK_BYTES {
         let why = "A signed chunk must not be larger than 16 MiB.";
         return Err(S3Error::new(Code::InvalidRequest, why));
     }

@@ -27,7 +27,7 @@ const KEPT: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The largest document, and the most keys.
-const MAX_DOCUMENT: usize = 256 << 10;
+const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 const MAX_KEYS: usize = 100;
 
 #[derive(Deserialize)]
@@ -134,7 +134,7 @@ async fn keys_of(issuer: &str) -> IamResult<Vec<Jwk>> {
 async fn get(url: &str) -> IamResult<Vec<u8>> {
     let ask = Ask {
         url,
-        limit: MAX_DOCUMENT,
+        limit: MAX_DOCUMENT_BYTES,
         ..Ask::default()
     };
     fetch(ask).await.map_err(|why| unreachable(&why))

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use ring::hmac;
 
-use super::{Decoder, MAX_SIGNED_CHUNK};
+use super::{Decoder, MAX_SIGNED_CHUNK_BYTES};
 use crate::s3::error::{Code, S3Result};
 use crate::s3::sigv4::{ChunkSigner, Scope, Timestamp};
 
@@ -193,7 +193,10 @@ fn sizes_are_bounded() {
     refused("\r\n");
     refused(&"0".repeat(5000));
     refused("1;chunk-signature=abc\r\na\r\n0\r\n\r\n");
-    let huge = format!("{:x};chunk-signature={FIRST}\r\n", MAX_SIGNED_CHUNK + 1);
+    let huge = format!(
+        "{:x};chunk-signature={FIRST}\r\n",
+        MAX_SIGNED_CHUNK_BYTES + 1
+    );
     assert_eq!(
         code(signed(u64::MAX), huge.as_bytes()),
         Some(Code::InvalidRequest)

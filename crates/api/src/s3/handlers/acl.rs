@@ -12,7 +12,7 @@ use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
 
 /// The largest document.
-const MAX_DOCUMENT: usize = 64 << 10;
+const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// GetBucketAcl.
 pub fn get_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
@@ -56,7 +56,7 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
 /// The list that a request sets: by its headers or its document, not by both.
 async fn asked(call: &mut Call<'_>, owner: &Owner) -> S3Result<Acl> {
     let given = acl::of_headers(call.headers, || Ok(owner.clone()))?;
-    let document = call.optional_document(MAX_DOCUMENT).await?;
+    let document = call.optional_document(MAX_DOCUMENT_BYTES).await?;
     match (given, document.is_empty()) {
         (Some(given), true) => Ok(given),
         (None, false) => acl::parse(&document, owner),

@@ -15,7 +15,7 @@ use crate::s3::tagging;
 use crate::s3::xml::{self, Element, Writer};
 
 /// The largest body of CreateBucket.
-const MAX_DOCUMENT: usize = 64 << 10;
+const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// The most buckets of one answer.
 const MAX_BUCKETS: usize = 10_000;
@@ -75,7 +75,7 @@ fn write_bucket(xml: &mut Writer, bucket: &Bucket, region: &str) {
 /// # Errors
 /// [`Code::MalformedXML`], [`Code::IllegalLocationConstraintException`] and others.
 pub async fn read(call: &mut Call<'_>) -> S3Result<NewBucket> {
-    let document = call.optional_document(MAX_DOCUMENT).await?;
+    let document = call.optional_document(MAX_DOCUMENT_BYTES).await?;
     match document.is_empty() {
         true => Ok(NewBucket::default()),
         false => read_configuration(&document, call.region),

@@ -25,7 +25,7 @@ use crate::s3::sse;
 use crate::s3::xml::{self, Element, Writer};
 
 /// The largest body: 10,000 parts with tags and checksums.
-const MAX_DOCUMENT: usize = 4 << 20;
+const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 
 /// The smallest part that is not the last.
 const MIN_PART_BYTES: u64 = 5 << 20;
@@ -37,7 +37,7 @@ const MAX_OBJECT_BYTES: u64 = 10_000 * (5 << 30);
 pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_write(call.headers)?;
     let id = upload_id(call)?;
-    let document = call.completion_document(MAX_DOCUMENT).await?;
+    let document = call.completion_document(MAX_DOCUMENT_BYTES).await?;
     let named = parse(&document)?;
     let (upload, sent) = join!(
         call.model.upload(on.bucket(), on.key(), &id),

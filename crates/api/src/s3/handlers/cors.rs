@@ -10,7 +10,7 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::xml::{self, Element, Writer};
 
 /// The largest configuration.
-const MAX_DOCUMENT: usize = 64 << 10;
+const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// The most rules.
 pub const MAX_RULES: usize = 100;
@@ -22,7 +22,7 @@ const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 
 /// PutBucketCors.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let rules = parse(&document)?;
     call.model.set_cors(&on.bucket().name, rules).await?;
     Ok(respond::empty(StatusCode::OK))

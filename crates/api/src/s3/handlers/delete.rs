@@ -16,7 +16,7 @@ use crate::s3::target::check_key;
 use crate::s3::xml::{self, Element, Writer};
 
 /// The largest body of DeleteObjects.
-const MAX_DOCUMENT: usize = 2 << 20;
+const MAX_DOCUMENT_BYTES: usize = 2 << 20;
 
 /// The most keys of one request.
 const MAX_KEYS: usize = 1000;
@@ -69,7 +69,7 @@ async fn delete_as(
 /// DeleteObjects.
 pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     check_digest(call)?;
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let (entries, quiet) = parse(&document)?;
     let mut decided = Vec::new();
     for entry in entries {

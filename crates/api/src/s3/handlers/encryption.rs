@@ -11,11 +11,11 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::xml::{self, Writer};
 
 /// The largest document.
-const MAX_DOCUMENT: usize = 16 << 10;
+const MAX_DOCUMENT_BYTES: usize = 16 << 10;
 
 /// PutBucketEncryption.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let key = check(&document)?;
     let name = &on.bucket().name;
     call.model.set_encrypts(name, true, key).await?;

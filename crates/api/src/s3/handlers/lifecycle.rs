@@ -10,12 +10,12 @@ use crate::s3::lifecycle;
 use crate::s3::respond::{self, Answer};
 
 /// The largest document.
-const MAX_DOCUMENT: usize = 1 << 20;
+const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
 /// PutBucketLifecycleConfiguration, and PutBucketLifecycle, which came before it.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let varies = lifecycle::minimum_size_varies(call.header(lifecycle::MINIMUM_SIZE)?)?;
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let mut rules = lifecycle::parse(&document)?;
     rules.minimum_size_varies = varies;
     let set = call

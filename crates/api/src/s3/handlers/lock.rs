@@ -14,7 +14,7 @@ use crate::s3::route::ObjectOp;
 use crate::s3::xml::{self, Writer};
 
 /// The largest document.
-const MAX_DOCUMENT: usize = 64 << 10;
+const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// GetBucketVersioning. A bucket that never had versions has an empty document.
 pub fn get_versioning(on: &Authorised<OnBucket>) -> S3Result<Answer> {
@@ -29,7 +29,7 @@ pub fn get_versioning(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// PutBucketVersioning.
 pub async fn put_versioning(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "VersioningConfiguration")?;
     root.only(&["Status", "MfaDelete"])?;
     match root.child_text("MfaDelete")?.map(str::trim) {
@@ -72,7 +72,7 @@ pub async fn put_configuration(call: &mut Call<'_>, on: &Authorised<OnBucket>) -
     if call.header("x-amz-bucket-object-lock-token")?.is_some() {
         return Err(S3Error::not_implemented("x-amz-bucket-object-lock-token"));
     }
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let lock = lock::configuration(&document)?;
     let name = &on.bucket().name;
     call.model.set_bucket_lock(name, lock).await?;
@@ -112,7 +112,7 @@ pub async fn get_retention(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
 /// Reads what PutObjectRetention or PutObjectLegalHold ask for.
 async fn read(call: &mut Call<'_>, op: ObjectOp) -> S3Result<ObjectLock> {
     check_digest(call)?;
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let mut asked = ObjectLock::default();
     match op {
         ObjectOp::PutObjectLegalHold => asked.legal_hold = Some(lock::legal_hold(&document)?),

@@ -10,11 +10,11 @@ use crate::s3::notification;
 use crate::s3::respond::{self, Answer};
 
 /// The largest document.
-const MAX_DOCUMENT: usize = 1 << 20;
+const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
 /// PutBucketNotificationConfiguration. A configuration without rules removes the one before.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let known = |name: &str| call.model.event_target(name);
     let new_id = || call.model.cluster().random_id().to_string();
     let rules = notification::parse(&document, known, new_id)?;

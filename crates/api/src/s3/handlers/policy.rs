@@ -14,10 +14,10 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::xml::{self, Writer};
 
 /// The largest body of PutBucketPolicy: a larger one is refused as a policy, not as a request.
-const MAX_BODY: usize = 4 * MAX_POLICY_BYTES;
+const MAX_BODY_BYTES: usize = 4 * MAX_POLICY_BYTES;
 
 /// The largest document of the other settings.
-const MAX_DOCUMENT: usize = 16 << 10;
+const MAX_DOCUMENT_BYTES: usize = 16 << 10;
 
 /// The reason why a text is not accepted as a bucket's policy.
 pub struct Unfit {
@@ -29,7 +29,7 @@ pub struct Unfit {
 
 /// PutBucketPolicy.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_BODY).await?;
+    let document = call.document(MAX_BODY_BYTES).await?;
     let malformed = |why: String| S3Error::new(Code::MalformedPolicy, why);
     let text = std::str::from_utf8(&document);
     let text = text.map_err(|_| malformed("Policies must be UTF-8.".into()))?;
@@ -120,7 +120,7 @@ fn policy(on: &Authorised<OnBucket>) -> S3Result<&BucketPolicy> {
 
 /// PutPublicAccessBlock.
 pub async fn put_block(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "PublicAccessBlockConfiguration")?;
     root.only(&BLOCKS)?;
     let mut values = [false; 4];
@@ -182,7 +182,7 @@ pub async fn delete_block(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Resul
 
 /// PutBucketOwnershipControls.
 pub async fn put_ownership(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "OwnershipControls")?;
     let [rule] = root.only(&["Rule"])? else {
         return Err(Code::MalformedXML.into());
@@ -223,7 +223,7 @@ pub fn payment(_: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// PutBucketRequestPayment: nobody else can pay, since nothing is charged.
 pub async fn put_payment(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "RequestPaymentConfiguration")?;
     root.only(&["Payer"])?;
     match root.required_text("Payer")?.trim() {

@@ -11,7 +11,7 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::{s3_control, tagging};
 
 /// The largest document.
-const MAX_DOCUMENT: usize = 256 << 10;
+const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 
 /// The beginning of the condition keys for tags of the request, in lower case.
 const REQUEST_TAG: &str = "s3:requestobjecttag";
@@ -26,7 +26,7 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
 }
 
 async fn read(call: &mut Call<'_>) -> S3Result<Tags> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     tagging::of_object(&document)
 }
 
@@ -69,7 +69,7 @@ async fn set_of_object(
 
 /// PutBucketTagging.
 pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let tags = tagging::of_bucket(&document)?;
     call.model.set_bucket_tags(&on.bucket().name, tags).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
@@ -92,7 +92,7 @@ pub fn list_of_resource(on: &Authorised<OnBucket>) -> Answer {
 
 /// TagResource of S3 Control: other tags stay.
 pub async fn tag_resource(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let added = s3_control::tags(&call.document(MAX_DOCUMENT).await?)?;
+    let added = s3_control::tags(&call.document(MAX_DOCUMENT_BYTES).await?)?;
     change_of_bucket(call, on, move |tags| {
         tags.retain(|(key, _)| !added.iter().any(|(new, _)| new == key));
         tags.extend(added.iter().cloned());

@@ -14,14 +14,14 @@ use crate::s3::target::MAX_KEY_BYTES;
 use crate::s3::xml::{self, Element, Writer};
 
 /// The largest configuration.
-const MAX_DOCUMENT: usize = 128 << 10;
+const MAX_DOCUMENT_BYTES: usize = 128 << 10;
 
 /// The most routing rules.
 const MAX_RULES: usize = 50;
 
 /// PutBucketWebsite.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let website = parse(&document)?;
     let replace = move |_: Option<&Website>| Some(website.clone());
     call.model.set_website(&on.bucket().name, replace).await?;
