@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_model::identity::{Attached, Group, GroupChange, Reference, User};
+use archipel_model::identity::{Attached, Group, GroupChange, ROOT_PATH, Reference, User};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -67,7 +67,7 @@ pub(super) async fn create(
     Read(ask): Read<CreateGroup>,
 ) -> Result<Created<GroupInfo>, Refusal> {
     let model = &admin.model;
-    let path = ask.path.as_deref().unwrap_or("/");
+    let path = ask.path.as_deref().unwrap_or(ROOT_PATH);
     let group = model.create_group(&ask.name, path).await?;
     Ok(Created(describe(&group, &Members::new())))
 }

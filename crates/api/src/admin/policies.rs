@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_model::identity::{
-    Attached, Attachments, BUILT_IN, Group, Holder, ManagedPolicy, NewPolicy, PolicyRef, Role, User,
+    Attached, Attachments, BUILT_IN, Group, Holder, ManagedPolicy, NewPolicy, PolicyRef, ROOT_PATH,
+    Role, User,
 };
 use archipel_model::{Error, Model};
 use axum::extract::State;
@@ -84,7 +85,7 @@ pub(super) async fn create(
 ) -> Result<Created<PolicyInfo>, Refusal> {
     let policy = admin.model.create_policy(NewPolicy {
         name: ask.name,
-        path: ask.path.unwrap_or_else(|| "/".to_owned()),
+        path: ask.path.unwrap_or_else(|| ROOT_PATH.to_owned()),
         description: ask.description,
         document: ask.document,
         tags: Vec::new(),

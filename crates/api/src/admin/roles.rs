@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_model::identity::{Attached, NewRole, Role, RoleChange};
+use archipel_model::identity::{Attached, NewRole, ROOT_PATH, Role, RoleChange};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -62,7 +62,7 @@ pub(super) async fn create(
 ) -> Result<Created<RoleInfo>, Refusal> {
     let role = admin.model.create_role(NewRole {
         name: ask.name,
-        path: ask.path.unwrap_or_else(|| "/".to_owned()),
+        path: ask.path.unwrap_or_else(|| ROOT_PATH.to_owned()),
         description: ask.description,
         max_session_s: ask.max_session_seconds,
         trust: ask.trust,

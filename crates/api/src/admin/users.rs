@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_model::AccessKey;
-use archipel_model::identity::{Attached, Group, NewUser, Reference, User, UserChange};
+use archipel_model::identity::{Attached, Group, NewUser, ROOT_PATH, Reference, User, UserChange};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -84,7 +84,7 @@ pub(super) async fn create(
     let policies = attachments(model, ask.attach, Vec::new()).await?;
     let user = model.create_user(NewUser {
         name: ask.name,
-        path: ask.path.unwrap_or_else(|| "/".to_owned()),
+        path: ask.path.unwrap_or_else(|| ROOT_PATH.to_owned()),
         attach: policies.attach,
         tags: Vec::new(),
     });

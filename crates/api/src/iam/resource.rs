@@ -2,7 +2,7 @@
 
 use archipel_access::Context;
 use archipel_access::principal::{arn, provider_arn};
-use archipel_model::identity::{Attached, Group, Kind, Role, User, provider_of_url};
+use archipel_model::identity::{Attached, Group, Kind, ROOT_PATH, Role, User, provider_of_url};
 use archipel_model::{Error, Tags};
 
 use super::actions::On;
@@ -39,7 +39,7 @@ impl Resource {
 impl Ask<'_> {
     /// Returns the resource. One that does not exist yet has the path of the request.
     pub async fn resource(&self, on: On) -> IamResult<Resource> {
-        let path = self.form.get("Path").unwrap_or("/");
+        let path = self.form.get("Path").unwrap_or(ROOT_PATH);
         Ok(Resource::from(match on {
             On::All => "*".to_owned(),
             On::User => return self.entity("UserName", |user: &User| &user.tags).await,
@@ -84,7 +84,7 @@ impl Ask<'_> {
         tags: fn(&E) -> &[(String, String)],
     ) -> IamResult<Resource> {
         let name = self.form.required(parameter)?;
-        let path = self.form.get("Path").unwrap_or("/");
+        let path = self.form.get("Path").unwrap_or(ROOT_PATH);
         match self.model.find_entity::<E>(name).await {
             Ok(entity) => Ok(Resource {
                 arn: entity.arn(),

@@ -6,7 +6,7 @@ use archipel_access::{Action, Context, Decision, IdentityRequest, decide_for_ide
 use archipel_base::NodeId;
 use archipel_model::Model;
 use archipel_model::identity::{
-    Changed, Entity, Kind, ManagedPolicy, Provider, managed_policy_arn,
+    Changed, Entity, Kind, ManagedPolicy, Provider, ROOT_PATH, managed_policy_arn,
 };
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, header};
@@ -315,7 +315,7 @@ impl Ask<'_> {
     /// # Errors
     /// `ValidationError`.
     pub fn path(&self) -> IamResult<String> {
-        let path = self.form.get("Path").unwrap_or("/");
+        let path = self.form.get("Path").unwrap_or(ROOT_PATH);
         archipel_model::identity::check_path(path)?;
         Ok(path.to_owned())
     }

@@ -40,13 +40,17 @@ pub fn check_name(what: &str, name: &str, longest: usize) -> Result<(), Error> {
     Ok(())
 }
 
+/// The path of users, groups, roles and policies that have no other.
+pub const ROOT_PATH: &str = "/";
+
 /// Checks a path: `/`, or text between two slashes.
 ///
 /// # Errors
 /// [`Error::InvalidName`].
 pub fn check_path(path: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-/".contains(c);
-    let enclosed = path == "/" || (path.starts_with('/') && path.ends_with('/') && path.len() > 2);
+    let enclosed =
+        path == ROOT_PATH || (path.starts_with('/') && path.ends_with('/') && path.len() > 2);
     if !enclosed || path.len() > MAX_PATH || path.contains("//") || !path.chars().all(plain) {
         let why = "The specified value for path is invalid. It must begin and end with / and \
                    contain only alphanumeric characters and/or the following: +=,.@_-/";
@@ -57,7 +61,7 @@ pub fn check_path(path: &str) -> Result<(), Error> {
 
 /// Returns the name of a managed policy of this account, by ARN.
 pub fn managed_policy_arn(text: &str) -> Option<&str> {
-    let rest = text.strip_prefix(&arn("policy", "/", ""))?;
+    let rest = text.strip_prefix(&arn("policy", ROOT_PATH, ""))?;
     rest.rsplit('/').next().filter(|name| !name.is_empty())
 }
 

@@ -11,7 +11,7 @@ use archipel_access::{Malformed, Policy};
 use archipel_base::Id;
 use serde::{Deserialize, Serialize};
 
-use super::names;
+use super::names::{self, ROOT_PATH};
 use crate::object::Tags;
 
 /// A policy of an identity: the text as it was sent. It is read once.
@@ -344,7 +344,7 @@ pub static BUILT_IN: LazyLock<Vec<ManagedPolicy>> = LazyLock::new(|| {
         incarnation.0[15] = number as u8 + 1;
         ManagedPolicy {
             name: name.to_owned(),
-            path: "/".to_owned(),
+            path: ROOT_PATH.to_owned(),
             description: String::new(),
             created_ms: 0,
             changed_ms: 0,

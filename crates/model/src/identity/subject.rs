@@ -6,7 +6,7 @@ use std::sync::Arc;
 use archipel_access::{Identity, Principal};
 use archipel_base::Id;
 
-use super::{Parent, Reference, Role, Session, TrustPolicy, User};
+use super::{Parent, ROOT_PATH, Reference, Role, Session, TrustPolicy, User};
 use crate::bucket::AccessKey;
 
 /// Who an access key acts for.
@@ -65,7 +65,7 @@ impl Subject {
         match &self.kind {
             Kind::Key => Principal::User {
                 name: &self.id,
-                path: "/",
+                path: ROOT_PATH,
                 id: &self.id,
                 canonical_id,
             },

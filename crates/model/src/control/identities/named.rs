@@ -8,7 +8,7 @@ use archipel_base::{Id, boxed};
 
 use crate::Model;
 use crate::error::Error;
-use crate::identity::{Attached, Canonical, Role, User};
+use crate::identity::{Attached, Canonical, ROOT_PATH, Role, User};
 
 impl Model {
     /// Returns the incarnations of the users, access keys and roles that a policy names; or the first
@@ -63,7 +63,7 @@ impl Model {
     async fn named<E: Attached>(&self, text: &str) -> Result<Option<std::sync::Arc<E>>, Error> {
         let (path, name) = match text.rsplit_once('/') {
             Some((path, name)) => (format!("/{path}/"), name),
-            None => ("/".to_owned(), text),
+            None => (ROOT_PATH.to_owned(), text),
         };
         match self.find_entity::<E>(name).await {
             // In policies the case of names counts.
