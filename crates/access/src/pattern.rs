@@ -78,24 +78,32 @@ fn contains(pattern: &[Token], text: &str) -> bool {
     let set = |bits: &mut [u64], at: usize| bits[at / 64] |= 1 << (at % 64);
     // The places at which a `*` keeps what was found so far, those of `?`, and those of each character.
     let (mut stars, mut ones) = (vec![0; words], vec![0; words]);
-    let mut letters: HashMap<char, Vec<u64>> = HashMap::new();
+    let mut ascii = vec![0; 128 * words];
+    let mut others: HashMap<char, Vec<u64>> = HashMap::new();
     set(&mut stars, 0);
     let mut at = 0;
     for token in pattern {
         match token {
             Token::Any => set(&mut stars, at),
             Token::One => set(&mut ones, at),
-            Token::Char(letter) => set(letters.entry(*letter).or_insert(vec![0; words]), at),
+            Token::Char(letter) if letter.is_ascii() => {
+                set(&mut ascii[*letter as usize * words..], at);
+            }
+            Token::Char(letter) => set(others.entry(*letter).or_insert(vec![0; words]), at),
         }
         at += usize::from(*token != Token::Any);
     }
+    let none = vec![0; words];
     let mut alive = vec![0; words];
     set(&mut alive, 0);
     for letter in text.chars() {
-        let fitting = letters.get(&letter);
+        let fitting = match letter.is_ascii() {
+            true => &ascii[letter as usize * words..][..words],
+            false => others.get(&letter).unwrap_or(&none),
+        };
         let mut carry = 0;
         for word in 0..words {
-            let fits = ones[word] | fitting.map_or(0, |bits| bits[word]);
+            let fits = ones[word] | fitting[word];
             let moved = alive[word] & fits;
             alive[word] = alive[word] & stars[word] | moved << 1 | carry;
             carry = moved >> 63;

@@ -210,3 +210,52 @@ proptest! {
         }
     }
 }
+
+/// Matches by a table: whether the first letters of the text match the first tokens of the pattern.
+fn matches_by_table(pattern: &str, text: &str) -> bool {
+    let text: Vec<char> = text.chars().collect();
+    let mut row = vec![false; text.len() + 1];
+    row[0] = true;
+    for token in pattern.chars() {
+        let before = row.clone();
+        for at in 0..=text.len() {
+            row[at] = match token {
+                '*' => before[..=at].contains(&true),
+                '?' => at > 0 && before[at - 1],
+                letter => at > 0 && before[at - 1] && text[at - 1] == letter,
+            };
+        }
+    }
+    row[text.len()]
+}
+
+proptest! {
+    #[test]
+    fn patterns_match_as_a_table_says(
+        pieces in prop::collection::vec("[abé?]{0,80}", 1..5),
+        text in "[abé]{0,200}",
+    ) {
+        let pattern = pieces.join("*");
+        let found = crate::pattern::matches(&crate::pattern::tokens(&pattern), &text);
+        prop_assert_eq!(found, matches_by_table(&pattern, &text));
+    }
+
+    #[test]
+    fn what_a_pattern_was_made_from_matches(
+        text in "[abé]{1,200}",
+        cuts in prop::collection::vec((0usize..200, any::<bool>()), 0..8),
+    ) {
+        let letters: Vec<char> = text.chars().collect();
+        let mut pattern: Vec<char> = letters.clone();
+        for (at, one) in cuts {
+            let at = at % pattern.len();
+            match one {
+                true => pattern[at] = if pattern[at] == '*' { '*' } else { '?' },
+                false => pattern[at] = '*',
+            }
+        }
+        let pattern: String = pattern.into_iter().collect();
+        let found = crate::pattern::matches(&crate::pattern::tokens(&pattern), &text);
+        prop_assert!(found && matches_by_table(&pattern, &text), "{}", pattern);
+    }
+}
