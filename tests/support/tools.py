@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ NAMES = ["plain.txt", "with space.txt", "ünïcode/日本.txt", "a+b%20c&d.txt",
 
 @pytest.fixture
 def files(tmp_path) -> Path:
-    """A folder with odd names, an empty file, and one of 20 MiB."""
+    """A folder with odd names, an empty file, and one of 20 MiB. All are a minute old: the times of objects have whole
+    seconds, so a file of the second of its upload looks newer than the object."""
     root = tmp_path / "files"
     for number, name in enumerate(NAMES):
         path = root / name
@@ -25,6 +27,9 @@ def files(tmp_path) -> Path:
         path.write_bytes(b"" if name == "empty" else content(number * 1000 + 1, name))
     (root / "large.bin").write_bytes(content(20 * MIB + 5, "large"))
     (root / "block.bin").write_bytes(content(MIB + KIB, "block"))
+    a_minute_ago = time.time() - 60
+    for path in root.rglob("*"):
+        os.utime(path, (a_minute_ago, a_minute_ago))
     return root
 
 
