@@ -30,7 +30,7 @@ use crate::version::Versioning;
 mod collect;
 mod task;
 
-pub(crate) use collect::{parts_in, tail_in};
+pub(crate) use collect::{has_tail, listed_parts, listed_parts_of_kept};
 pub(crate) use task::{GcTask, on_replace};
 
 /// The number of queue entries that are read at once.

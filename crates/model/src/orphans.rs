@@ -206,18 +206,8 @@ impl Model {
         }
         match &candidate.task {
             GcTask::Tail { owner, group } => {
-                let value = self
-                    .cluster()
-                    .read(&rowkeys::owner(self.cluster(), owner))
-                    .await?;
                 tokio::time::sleep(PAUSE).await;
-                let mut needed = gc::tail_in(owner, value)? == Some(*group);
-                if !needed && matches!(owner, Owner::Object { .. }) {
-                    let row = rowkeys::owner(self.cluster(), owner);
-                    for (_, _, kept) in self.cluster().kept_versions(&row).await? {
-                        needed |= gc::tail_in(owner, Some(kept))? == Some(*group);
-                    }
-                }
+                let needed = gc::has_tail(self.cluster(), owner, group).await?;
                 if needed {
                     answers.done.insert(content);
                 }
@@ -251,12 +241,8 @@ impl Model {
         if cluster.metadata(&row).await?.is_some() {
             return Ok(None);
         }
-        let object = rowkeys::object(cluster, &upload.bucket, &upload.key);
-        let value = cluster.read(&object).await?;
-        let mut needed = gc::parts_in(value, &upload.id)?;
-        for (_, _, kept) in cluster.kept_versions(&object).await? {
-            needed.extend(gc::parts_in(Some(kept), &upload.id)?);
-        }
+        let mut needed = gc::listed_parts(cluster, upload).await?;
+        needed.extend(gc::listed_parts_of_kept(cluster, upload).await?);
         Ok(Some(needed))
     }
 }

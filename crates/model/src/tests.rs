@@ -9,6 +9,7 @@ use crate::{
 };
 
 mod foreign_parts;
+mod kept_content;
 mod listings;
 mod minority_parts;
 mod overtaken;

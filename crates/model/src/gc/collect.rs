@@ -69,7 +69,7 @@ fn is_version(value: &Value) -> bool {
 }
 
 /// Returns the tail that the value of the owner's row refers to.
-pub(crate) fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
+fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
     let Some(value) = value.filter(is_version) else {
         return Ok(None);
     };
@@ -85,57 +85,91 @@ pub(crate) fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>,
     }
 }
 
-/// Drops a tail, unless the owner's row refers to it. A plain read proves that the row refers to
-/// the tail. Only a settled row proves that it does not and never will again.
+/// Returns true if the owner's row or one of its kept versions refers to the tail. A plain read proves
+/// that they do. It does not prove that they do not.
+pub(crate) async fn has_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
+    let row = rowkeys::owner(cluster, owner);
+    if tail_in(owner, cluster.read(&row).await?)? == Some(*group) {
+        return Ok(true);
+    }
+    if matches!(owner, Owner::Part { .. }) {
+        return Ok(false);
+    }
+    for (_, _, kept) in cluster.kept_versions(&row).await? {
+        if tail_in(owner, Some(kept))? == Some(*group) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Drops a tail, unless its owner refers to it. Only a settled row proves that the row does not refer to
+/// the tail and never will again.
 async fn drop_tail(
     cluster: &Cluster,
     (owner, group): (&Owner, &Id),
     is_plain: IsPlain<'_>,
 ) -> Result<Option<u64>, Error> {
-    let row = rowkeys::owner(cluster, owner);
-    if tail_in(owner, cluster.read(&row).await?)? == Some(*group) {
+    if has_tail(cluster, owner, group).await? {
         return Ok(Some(0));
     }
     if is_used_elsewhere(cluster, group).await {
         return Ok(None);
     }
-    if tail_in(owner, cluster.settle(&row).await?)? == Some(*group) {
-        return Ok(Some(0));
-    }
-    let Some(kept) = kept_of(cluster, (owner, &row), is_plain).await? else {
+    let row = rowkeys::owner(cluster, owner);
+    let Some(settled) = settle(cluster, (owner, &row), is_plain).await? else {
         return Ok(None);
     };
-    for kept in kept {
-        if tail_in(owner, Some(kept))? == Some(*group) {
+    for value in settled {
+        if tail_in(owner, Some(value))? == Some(*group) {
             return Ok(Some(0));
         }
     }
     drop_extents(cluster, group).await.map(Some)
 }
 
-/// Returns the kept versions of an owner that is an object; `None` if they cannot be known now. The
-/// replicas first get the object's row, so that none holds a version there that it has still to
-/// keep. A replica that did not get it may hold one. Then nothing is known, unless the bucket never
-/// had versions.
-async fn kept_of(
+/// Settles an owner's row. Returns its value and, if it is an object, the kept versions. Returns `None` if
+/// the kept versions cannot be known now.
+///
+/// A replica may hold a version in the object's row that it has still to keep. So all replicas get the
+/// row first, and the settled row then. Nothing is known while one of them is away, unless the bucket
+/// never had versions. In that case the row is not settled: a task that waits would write it again and
+/// again, and a current null version would be as young as the last write.
+async fn settle(
     cluster: &Cluster,
     (owner, row): (&Owner, &RowKey),
     is_plain: IsPlain<'_>,
 ) -> Result<Option<Vec<Value>>, Error> {
     let Owner::Object { bucket, .. } = owner else {
-        return Ok(Some(Vec::new()));
+        return Ok(Some(cluster.settle(row).await?.into_iter().collect()));
     };
-    let have_it = cluster.replicate(row).await?;
-    let kept = cluster.kept_versions(row).await?;
-    if !have_it {
-        // This node may not have heard yet that the bucket has versions.
-        let current = cluster.read(row).await?;
-        let has_one = !kept.is_empty() || current.is_some_and(|value| value.version.is_some());
-        if has_one || !is_plain(bucket) {
-            return Ok(None);
-        }
+    if !bring_everywhere(cluster, (bucket, row), is_plain).await? {
+        return Ok(None);
     }
-    Ok(Some(kept.into_iter().map(|(_, _, value)| value).collect()))
+    let mut found: Vec<Value> = cluster.settle(row).await?.into_iter().collect();
+    if !bring_everywhere(cluster, (bucket, row), is_plain).await? {
+        return Ok(None);
+    }
+    let kept = cluster.kept_versions(row).await?;
+    found.extend(kept.into_iter().map(|(_, _, value)| value));
+    Ok(Some(found))
+}
+
+/// Brings an object's row to all replicas. Returns true if no replica holds a version that it has still to
+/// keep.
+async fn bring_everywhere(
+    cluster: &Cluster,
+    (bucket, row): (&Id, &RowKey),
+    is_plain: IsPlain<'_>,
+) -> Result<bool, Error> {
+    if cluster.replicate(row).await? {
+        return Ok(true);
+    }
+    // This node may not have heard yet that the bucket has versions.
+    let current = cluster.read(row).await?;
+    let has_versions = current.is_some_and(|value| value.version.is_some())
+        || !cluster.kept_versions(row).await?.is_empty();
+    Ok(!has_versions && is_plain(bucket))
 }
 
 /// Drops the extents of a tail, the last one first. Extents are committed in order, so the first
@@ -157,17 +191,43 @@ async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
     Ok(live.len() as u64)
 }
 
-/// Drops the parts of an ended upload that the object does not list.
+/// Returns the attempts that the object lists, if `upload` became the object. A plain read proves that they
+/// are needed. It does not prove that others are not.
+pub(crate) async fn listed_parts(
+    cluster: &Cluster,
+    upload: &UploadName,
+) -> Result<HashSet<Id>, Error> {
+    let object = rowkeys::object(cluster, &upload.bucket, &upload.key);
+    parts_in(cluster.read(&object).await?, &upload.id)
+}
+
+/// Returns the attempts that a kept version of the object lists, if `upload` became one.
+pub(crate) async fn listed_parts_of_kept(
+    cluster: &Cluster,
+    upload: &UploadName,
+) -> Result<HashSet<Id>, Error> {
+    let object = rowkeys::object(cluster, &upload.bucket, &upload.key);
+    let mut listed = HashSet::new();
+    for (_, _, kept) in cluster.kept_versions(&object).await? {
+        listed.extend(parts_in(Some(kept), &upload.id)?);
+    }
+    Ok(listed)
+}
+
+/// Drops the parts of an ended upload that neither the object nor a kept version lists. Only a settled row
+/// proves that they are not needed and never will be again.
 async fn drop_unused_parts(
     cluster: &Cluster,
     upload: &UploadName,
     is_plain: IsPlain<'_>,
 ) -> Result<Option<u64>, Error> {
-    let owner = rowkeys::object(cluster, &upload.bucket, &upload.key);
     let mut unused = parts_of(cluster, &upload.parts()).await?;
-    // A plain read proves which parts are needed. Only a settled row proves that the others are
-    // not needed and never will be again.
-    let listed = parts_in(cluster.read(&owner).await?, &upload.id)?;
+    let listed = listed_parts(cluster, upload).await?;
+    unused.retain(|(_, attempt)| !listed.contains(attempt));
+    if unused.is_empty() {
+        return Ok(Some(0));
+    }
+    let listed = listed_parts_of_kept(cluster, upload).await?;
     unused.retain(|(_, attempt)| !listed.contains(attempt));
     if unused.is_empty() {
         return Ok(Some(0));
@@ -175,17 +235,16 @@ async fn drop_unused_parts(
     if is_used_elsewhere(cluster, &upload.parts().0).await {
         return Ok(None);
     }
-    let listed = parts_in(cluster.settle(&owner).await?, &upload.id)?;
-    unused.retain(|(_, attempt)| !listed.contains(attempt));
-    let named = Owner::Object {
+    let row = rowkeys::object(cluster, &upload.bucket, &upload.key);
+    let owner = Owner::Object {
         bucket: upload.bucket,
         key: upload.key.clone(),
     };
-    let Some(kept) = kept_of(cluster, (&named, &owner), is_plain).await? else {
+    let Some(settled) = settle(cluster, (&owner, &row), is_plain).await? else {
         return Ok(None);
     };
-    for kept in kept {
-        let listed = parts_in(Some(kept), &upload.id)?;
+    for value in settled {
+        let listed = parts_in(Some(value), &upload.id)?;
         unused.retain(|(_, attempt)| !listed.contains(attempt));
     }
     for (row, _) in &unused {
@@ -210,7 +269,7 @@ async fn parts_of(cluster: &Cluster, parts: &PartsId) -> Result<Vec<(RowKey, Id)
 
 /// Returns the attempts that the object lists, if `upload` became the object. `upload` is an upload
 /// of the object's bucket and key.
-pub(crate) fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
+fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
     let Some(value) = value.filter(is_version) else {
         return Ok(HashSet::new());
     };
