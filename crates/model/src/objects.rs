@@ -270,7 +270,7 @@ impl Model {
     }
 
     /// Returns the value of a delete marker.
-    fn new_marker(&self) -> Value {
+    pub(crate) fn new_marker(&self) -> Value {
         let head = ObjectHead {
             version: self.random_id(),
             ..ObjectHead::empty("", self.now_ms())

@@ -24,6 +24,7 @@ use crate::version::VersionId;
 use crate::version_rows;
 
 mod changes;
+mod current;
 
 /// What a deletion did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -22,6 +22,8 @@ pub(super) enum Listed {
         kind: VersionKind,
         metadata: Bytes,
         is_latest: bool,
+        /// True for the first version of a key that has no current version.
+        lacks_current: bool,
     },
     /// A common prefix of keys.
     Prefix(Bytes),
@@ -106,8 +108,8 @@ impl KeyVersions {
             name,
             kind: row.version.map(|version| version.kind).unwrap_or_default(),
             metadata: row.metadata.unwrap_or_default(),
-            // Versions without a current one are seen while the current one is being deleted.
             is_latest: self.current.map_or(is_first, |current| current == name),
+            lacks_current: self.current.is_none() && is_first,
         }
     }
 
@@ -157,6 +159,13 @@ impl Source {
             versions: None,
             passed_over: false,
         }
+    }
+
+    /// Begins again with a key, as if nothing was fetched.
+    pub fn begin_again(&mut self, key: Bytes) {
+        self.fetched.clear();
+        self.versions = None;
+        self.next = Some(ListStart::At(key));
     }
 
     /// Begins after a version of a key, whose first rows these are.

@@ -85,7 +85,20 @@ impl Model {
         }
         let lister = Lister::new(self, bucket, query);
         let mut sources = lister.sources().await?;
+        let mut settled = None;
         while let Some(listed) = lister.pop(&mut sources).await? {
+            if let Listed::Version {
+                key,
+                lacks_current: true,
+                ..
+            } = &listed
+                && settled.as_ref() != Some(key)
+            {
+                settled = Some(key.clone());
+                if lister.settle(&mut sources, bucket, key).await? {
+                    continue;
+                }
+            }
             if listing.entries.len() == query.limit {
                 listing.truncated = true;
                 break;
@@ -224,6 +237,24 @@ impl<'a> Lister<'a> {
         }
     }
 
+    /// Makes sure that a key has a current version. Returns true if its versions are listed once more.
+    async fn settle(
+        &self,
+        sources: &mut [Source],
+        bucket: &Bucket,
+        key: &Bytes,
+    ) -> Result<bool, Error> {
+        let name = user_key(key, self.base.len())?;
+        let row = rowkeys::object(self.model.cluster(), &self.bucket, &name);
+        if !self.model.settle_current(bucket, &row).await? {
+            return Ok(false);
+        }
+        for source in sources.iter_mut().filter(|s| s.partition == row.partition) {
+            source.begin_again(row.key.clone());
+        }
+        Ok(true)
+    }
+
     /// Takes the lowest entry of all sources. A common prefix that several sources have counts
     /// once.
     async fn pop(&self, sources: &mut [Source]) -> Result<Option<Listed>, Error> {
@@ -294,10 +325,14 @@ fn row_key(base: &Bytes, name: &str) -> Bytes {
     key.freeze()
 }
 
+/// Returns the user's key or prefix in a row's key. `base` is the length of what comes before it.
+fn user_key(row: &Bytes, base: usize) -> Result<String, Error> {
+    let name = row.get(base..).unwrap_or_default();
+    String::from_utf8(name.to_vec()).map_err(|_| Error::Damaged("a key is not UTF-8".into()))
+}
+
 fn entry(listed: Listed, base: usize) -> Result<Option<VersionEntry>, Error> {
-    let name = listed.name().get(base..).unwrap_or_default();
-    let name = String::from_utf8(name.to_vec())
-        .map_err(|_| Error::Damaged("a key is not UTF-8".into()))?;
+    let name = user_key(listed.name(), base)?;
     Ok(match listed {
         Listed::Prefix(_) => Some(VersionEntry::Prefix(name)),
         Listed::Version {

@@ -135,3 +135,54 @@ async fn a_write_that_fences_refuse_is_not_also_the_null_version() {
     let written = finish(late, "late").await;
     assert!(matches!(written, Err(Error::Unavailable(_))), "{written:?}");
 }
+
+/// The row of the object is deleted, and no delete marker says so. A listing used to name the older version as
+/// the latest one, while the object was not found.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_from_before_becomes_a_delete_marker() {
+    let mut system = System::new(3).await;
+    let world = system.world.as_ref().unwrap();
+    world.set_clock_ahead(2, AHEAD);
+    let (late, before) = (system.models[2].clone(), system.bucket.clone());
+    system.cut(Some(2));
+    let first = system.models[0].clone();
+    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    enabled.await.unwrap();
+    first.refresh_all().await.unwrap();
+    let put = system.put("a", "new", Condition::Always).await.unwrap();
+    let deleted = late.delete_object(&before, "a", Condition::Always).await;
+    assert!(deleted.is_err(), "{deleted:?}");
+
+    // A reader completes what the replica has.
+    system.cut(Some(1));
+    while late.refresh_all().await.is_err() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let bucket = system.bucket_of(&late).await;
+    let read = late.head_object(&bucket, "a").await;
+    assert_eq!(read, Err(Error::NoSuchKey));
+    system.cut(None);
+    let mut listings = Vec::new();
+    for model in &system.models {
+        let bucket = system.bucket_of(model).await;
+        let listed = all_versions(model, &bucket, 1000).await;
+        let [(_, marker, true), (_, older, false)] = listed.as_slice() else {
+            panic!("{listed:?}");
+        };
+        assert!(marker.is_marker, "{listed:?}");
+        assert_eq!(older.id, put.id);
+        let read = model.head_object(&bucket, "a").await;
+        assert!(
+            matches!(&read, Err(Error::Deleted(it)) if it.id == marker.id),
+            "{read:?}"
+        );
+        listings.push(listed);
+    }
+    listings.dedup();
+    assert_eq!(listings.len(), 1);
+    // As after any deletion, the version is current again without the marker.
+    let marker = listings[0][0].1.id;
+    let removed = first.delete_version(&bucket, "a", marker, false, Condition::Always);
+    removed.await.unwrap();
+    assert_eq!(first.head_object(&bucket, "a").await.unwrap().id, put.id);
+}
