@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from botocore.exceptions import ClientError
+from support.boto import boto
 from support.expect import absent, keys, refused
 from support.server import binary
 
@@ -25,6 +26,28 @@ def limit(server, bucket):
 
     yield set_limit
     set_limit()
+
+
+def test_a_user_s_buckets_are_limited_together(server):
+    cli(server, "user", "create", "quota-user", "--policy", "AmazonS3FullAccess")
+    key = cli(server, "user", "key", "quota-user")
+    own = boto("s3", server.endpoint, key["id"], key["secret"], region=server.region)
+    names = ["quota-user-1", "quota-user-2"]
+    own.create_bucket(Bucket=names[0])
+    own.put_object(Bucket=names[0], Key="a", Body=bytes(600))
+    shown = cli(server, "user", "quota", "set", "quota-user", "--size", "1000")
+    assert shown == {"quota": {"bytes": 1000}, "bytes": 600, "objects": 1}
+    own.create_bucket(Bucket=names[1])
+    own.put_object(Bucket=names[1], Key="a", Body=bytes(400))
+    for name in names:
+        with refused(403, "QuotaExceeded"):
+            own.put_object(Bucket=name, Key="b", Body=bytes(1))
+        absent(own, name, "b")
+    own.delete_object(Bucket=names[0], Key="a")
+    own.put_object(Bucket=names[1], Key="b", Body=bytes(600))
+    cli(server, "user", "quota", "set", "quota-user", "--size", "none")
+    assert cli(server, "user", "quota", "show", "quota-user") == {"quota": {}, "bytes": 1000, "objects": 2}
+    own.put_object(Bucket=names[0], Key="b", Body=bytes(5000))
 
 
 def test_bytes_and_objects_are_limited(s3, server, bucket, limit):

@@ -194,6 +194,9 @@ pub struct Bucket {
     /// The most that the bucket may hold: see [`quota`](crate::quota).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
+    /// The part of its user's quota that the bucket may fill; `None` if the user has no quota, or none owns it.
+    #[serde(rename = "portion", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) portion: Option<Quota>,
     /// True if new objects are encrypted by the cluster's keys where the request does not say how.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypts: bool,
@@ -301,6 +304,13 @@ pub(crate) struct FencingToken {
     /// released.
     #[serde(rename = "s", default)]
     pub taken_ms: Option<u64>,
+}
+
+impl FencingToken {
+    /// Returns true if no operation has ever taken it.
+    pub(crate) fn is_new(&self) -> bool {
+        *self == FencingToken::default()
+    }
 }
 
 /// The longest domain that may be an alias.

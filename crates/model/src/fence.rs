@@ -37,7 +37,7 @@ use crate::quota::{Adding, Share};
 use crate::rowkeys;
 
 /// The time after which a token is taken over. Its owner has crashed, or its node is away.
-const TOKEN_MS: u64 = 30_000;
+pub(crate) const TOKEN_MS: u64 = 30_000;
 /// How often a commit retries when it finds a fence closed.
 pub(crate) const RETRIES: u32 = 20;
 /// The pause before each retry.
@@ -127,8 +127,8 @@ impl Model {
         let taken = current.token.taken_ms;
         let taken_for = taken.map(|taken| self.now_ms().abs_diff(taken));
         if taken_for.is_none_or(|ms| ms > TOKEN_MS) {
-            if let (Some(quota), Some(adding)) = (current.quota, adding) {
-                return self.make_room(current, quota, adding, retries).await;
+            if let (Some(limit), Some(adding)) = (current.limit(), adding) {
+                return self.make_room(current, limit, adding, retries).await;
             }
             // At least one try follows each opening, and replicas that refuse an open fence again and
             // again are not asked for ever.
@@ -229,14 +229,14 @@ impl Model {
         released.await.map(|_| ())
     }
 
-    /// Opens or closes all fences of a bucket. Those of a bucket with a quota open with a share of
+    /// Opens or closes all fences of a bucket. Those of a bucket with a limit open with a share of
     /// it. `held` is the bucket as it was when the token was taken.
     ///
     /// # Errors
     /// [`Error::Conflict`] if a fence has seen a later token.
     pub(crate) async fn set_fences(&self, held: &Bucket, open: bool) -> Result<(), Error> {
-        match held.quota.filter(|_| open) {
-            Some(quota) => self.share_out(held, quota, None).await,
+        match held.limit().filter(|_| open) {
+            Some(limit) => self.share_out(held, limit, None).await,
             None => self.set_each_fence(held, open, |_| None).await,
         }
     }

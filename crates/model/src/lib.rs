@@ -124,7 +124,7 @@ pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use options::{BUCKETS_PER_USER, ModelOptions};
 pub use quota::{Quota, Usage};
 pub use reader::{ObjectReader, ObjectStream};
-pub use room::Fill;
+pub use room::{Fill, Filled};
 pub use token::{AdminToken, NewToken, TokenChange, TokenScope};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
@@ -167,7 +167,7 @@ struct Inner {
     upload_ids: UploadIds,
     expiry: Expiry,
     keyring: Arc<Keyring>,
-    quotas: room::Filled,
+    quotas: parking_lot::Mutex<Filled>,
     events: Events,
     /// Room for reads of K2V items and ranges by batches.
     batched: Semaphore,
@@ -206,7 +206,7 @@ impl Model {
             upload_ids: UploadIds::default(),
             expiry: Expiry::default(),
             keyring,
-            quotas: room::Filled::default(),
+            quotas: parking_lot::Mutex::default(),
             batched: Semaphore::new(k2v::BATCHED_READS),
             day_ms: (options.day.as_millis() as u64).max(1),
             buckets_per_user: options.buckets_per_user,

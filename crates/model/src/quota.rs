@@ -1,8 +1,12 @@
-//! Quotas as data: the most objects and bytes that a bucket may hold, and how partitions share it.
-//! Pure. [`room`](crate::room) has the operations.
+//! Quotas as data: the most objects and bytes that a bucket or the buckets of a user may hold, and how
+//! partitions and buckets share them. Pure. [`room`](crate::room) has the operations.
+
+mod lend;
 
 use archipel_storage::RowKey;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use lend::{Lent, lend};
 
 /// The exact number of objects and bytes in a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -13,7 +17,7 @@ pub struct Usage {
     pub bytes: u64,
 }
 
-/// The most that a bucket may hold. What is `None` has no limit.
+/// The most that a bucket, or all buckets of a user, may hold. What is `None` has no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Quota {
     /// The most objects, versions included.
@@ -28,6 +32,18 @@ impl Quota {
     /// Returns the quota unless it limits nothing.
     pub(crate) fn if_any(self) -> Option<Quota> {
         (self != Quota::default()).then_some(self)
+    }
+
+    /// Returns the lower limits of both.
+    pub(crate) fn min(self, other: Quota) -> Quota {
+        let lower = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Quota {
+            objects: lower(self.objects, other.objects),
+            bytes: lower(self.bytes, other.bytes),
+        }
     }
 
     /// Returns true if this much may be added to a bucket that holds `used`. What adds nothing fits.

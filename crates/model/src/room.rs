@@ -9,42 +9,51 @@
 //! counts behind the fences, and sets the new shares under a new generation. The shares never come
 //! to more than the quota.
 //!
+//! What a bucket may hold is the lower one of its own quota and of its part of its user's quota: see `user`.
+//!
 //! Each replica keeps the share exactly. While replicas hold different rows, a partition may hold
 //! more than each of them: with three replicas, A may hold the rows 1 and 2, B the rows 2 and 3, and C
 //! the rows 1 and 3. See `docs/quotas.md` for the bound.
 
+mod user;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
-use parking_lot::Mutex;
-
 use archipel_base::boxed;
+use futures_util::future::try_join_all;
 
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::fence::{PAUSE, RETRIES};
+use crate::identity::User;
 use crate::quota::{Adding, Quota, Share, Usage};
 use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
 use crate::versions::head_of;
 
-/// A quota, and what was used of it when it was last counted.
+/// A quota of a bucket or of a user, and what was used of it when it was last counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fill {
-    /// The bucket's name.
-    pub bucket: String,
-    /// The most that it may hold.
+    /// The name of the bucket or the user.
+    pub name: String,
+    /// The most that may be held.
     pub quota: Quota,
-    /// What it holds.
+    /// What is held.
     pub used: Usage,
 }
 
 /// The quotas that were counted last.
-pub(crate) type Filled = Mutex<Vec<Fill>>;
+#[derive(Clone, Debug, Default)]
+pub struct Filled {
+    /// Those of buckets.
+    pub buckets: Vec<Fill>,
+    /// Those of users.
+    pub users: Vec<Fill>,
+}
 
-/// The most quotas that are counted for metrics: each is a series in the store of metrics.
+/// The most quotas of each kind that are counted for metrics: each is a series in the store of metrics.
 const MAX_COUNTED: usize = 500;
 
 /// How often quotas are counted for metrics.
@@ -94,9 +103,9 @@ impl Model {
         .await
     }
 
-    /// Returns the quotas of buckets and what was used of them within the last minutes: of the first
-    /// 500 buckets by name that have a quota.
-    pub fn filled_quotas(&self) -> Vec<Fill> {
+    /// Returns quotas and what was used of them within the last minutes: of the first 500 buckets and users
+    /// by name that have a quota.
+    pub fn filled_quotas(&self) -> Filled {
         self.0.quotas.lock().clone()
     }
 
@@ -108,7 +117,7 @@ impl Model {
                 Ok(counted) => *self.0.quotas.lock() = counted,
                 Err(error) => {
                     // An old figure would look like a present one.
-                    self.0.quotas.lock().clear();
+                    *self.0.quotas.lock() = Filled::default();
                     tracing::debug!(%error, "quotas cannot be counted");
                 }
             }
@@ -116,15 +125,24 @@ impl Model {
         }
     }
 
-    async fn count_quotas(&self) -> Result<Vec<Fill>, Error> {
-        let mut counted = Vec::new();
+    async fn count_quotas(&self) -> Result<Filled, Error> {
+        let mut counted = Filled::default();
         let buckets = self.buckets()?.into_iter();
         let limited = buckets.filter_map(|bucket| Some((bucket.quota?, bucket)));
         for (quota, bucket) in limited.take(MAX_COUNTED) {
-            counted.push(Fill {
-                bucket: bucket.name.clone(),
+            counted.buckets.push(Fill {
+                name: bucket.name.clone(),
                 quota,
                 used: self.bucket_usage(&bucket).await?,
+            });
+        }
+        let users = self.entities::<User>()?.into_iter();
+        let limited = users.filter_map(|user| Some((user.quota?, user)));
+        for (quota, user) in limited.take(MAX_COUNTED) {
+            counted.users.push(Fill {
+                name: user.name.clone(),
+                quota,
+                used: self.user_usage(&user).await?.1,
             });
         }
         Ok(counted)
@@ -159,15 +177,15 @@ impl Model {
         self.set_each_fence(held, true, share).await
     }
 
-    /// Shares a bucket's quota out again after a share refused a commit. Returns the bucket after that.
+    /// Shares what a bucket may hold out again after a share refused a commit. Returns the bucket after that.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`] if what the commit adds does not fit the quota; [`Error::Busy`] if
+    /// [`Error::QuotaExceeded`] if what the commit adds does not fit the quota of the bucket or its user; [`Error::Busy`] if
     /// others use the room up again and again.
     pub(crate) async fn make_room(
         &self,
         bucket: Arc<Bucket>,
-        quota: Quota,
+        limit: Quota,
         adding: Adding<'_>,
         retries: u32,
     ) -> Result<Arc<Bucket>, Error> {
@@ -182,16 +200,20 @@ impl Model {
             counted.iter().map(|c| c.most),
         );
         let (least, most) = (sum(least), sum(most));
+        let quota = bucket.quota.unwrap_or_default();
         if !quota.fits(least, wanted) {
-            return Err(exceeded(&quota, most));
+            return Err(exceeded("the bucket's quota", &quota, most));
         }
         if !quota.fits(most, wanted) {
             // A replica has not got the newest deletions yet, or others lack the newest writes.
             if retries + 1 >= RETRIES {
-                return Err(exceeded(&quota, most));
+                return Err(exceeded("the bucket's quota", &quota, most));
             }
             tokio::time::sleep(PAUSE).await;
             return Ok(bucket);
+        }
+        if !limit.fits(most, wanted) {
+            return self.make_user_room(bucket, wanted).await;
         }
         let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
         let at = partitions.iter().position(|at| *at == adding.row.partition);
@@ -199,7 +221,7 @@ impl Model {
         let (model, old) = (self.clone(), bucket.clone());
         // It goes on without its caller: else a client that goes away would leave all room taken
         // back until the token times out.
-        let shared = tokio::spawn(async move { model.share_out_again(&old, quota, wanted).await });
+        let shared = tokio::spawn(async move { model.share_out_again(&old, limit, wanted).await });
         match shared.await {
             Ok(Err(Error::Conflict)) => {
                 tokio::time::sleep(PAUSE).await;
@@ -261,13 +283,13 @@ impl Model {
     }
 }
 
-fn exceeded(quota: &Quota, used: Usage) -> Error {
+fn exceeded(what: &str, quota: &Quota, used: Usage) -> Error {
     let of = |used: u64, limit: Option<u64>, what: &str| match limit {
         Some(limit) => format!("{used} of {limit} {what}"),
         None => format!("{used} {what}"),
     };
     Error::QuotaExceeded(format!(
-        "the bucket's quota is used up: it holds {} and {}",
+        "{what} is used up: {} and {}",
         of(used.objects, quota.objects, "objects"),
         of(used.bytes, quota.bytes, "bytes"),
     ))

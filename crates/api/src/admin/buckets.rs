@@ -12,7 +12,6 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::auth::Caller;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
-use super::settings::quota_of;
 use super::types::{
     AddAlias, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, DeletionPlan, Grant, NameOfKey,
     Page,
@@ -168,7 +167,7 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
         created_ms: bucket.created_ms,
         objects: usage.objects,
         bytes: usage.bytes,
-        quota: quota_of(bucket),
+        quota: bucket.quota.unwrap_or_default().into(),
         grants: grants
             .map(|(key, permissions)| grant(&bucket.name, &key.id, permissions))
             .collect(),

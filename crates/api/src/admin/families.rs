@@ -28,7 +28,7 @@ const OF_ENDPOINTS: [(&str, &[&str]); 8] = [
 const ENDPOINTS: [&str; 5] = ["s3", "web", "k2v", "acme", "console"];
 
 /// The labels of other metrics, by the beginning of their names. The longest one counts.
-const LABELS: [(&str, &[&str]); 11] = [
+const LABELS: [(&str, &[&str]); 13] = [
     ("archipel_build", &["version", "commit"]),
     ("archipel_bucket_quota_", &["bucket"]),
     ("archipel_bucket_used_", &["bucket"]),
@@ -40,6 +40,8 @@ const LABELS: [(&str, &[&str]); 11] = [
     ("archipel_disk_", &["disk"]),
     ("archipel_events_", &["target"]),
     ("archipel_peer_", &["peer"]),
+    ("archipel_user_quota_", &["user"]),
+    ("archipel_user_used_", &["user"]),
 ];
 
 /// The filters of the list of metrics.

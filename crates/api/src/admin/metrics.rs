@@ -19,10 +19,10 @@ pub fn register(registry: &mut Registry, model: Model, node: Arc<dyn Node>) {
     registry.register_collector(Box::new(Cluster { model, node }));
 }
 
-/// A figure of a bucket with a quota: its name, its help text, its value.
+/// A figure of a quota: its name, its help text, its value.
 type Figure = (&'static str, &'static str, fn(&Fill) -> Option<u64>);
 
-const QUOTAS: [Figure; 4] = [
+const BUCKETS: [Figure; 4] = [
     (
         "archipel_bucket_quota_bytes",
         "The most bytes that a bucket may hold; at most 500 buckets",
@@ -41,6 +41,29 @@ const QUOTAS: [Figure; 4] = [
     (
         "archipel_bucket_used_objects",
         "Objects that a bucket with a quota holds, counted once a minute; at most 500 buckets",
+        |fill| Some(fill.used.objects),
+    ),
+];
+
+const USERS: [Figure; 4] = [
+    (
+        "archipel_user_quota_bytes",
+        "The most bytes that the buckets of a user may hold; at most 500 users",
+        |fill| fill.quota.bytes,
+    ),
+    (
+        "archipel_user_quota_objects",
+        "The most objects that the buckets of a user may hold; at most 500 users",
+        |fill| fill.quota.objects,
+    ),
+    (
+        "archipel_user_used_bytes",
+        "Bytes in the buckets of a user with a quota, counted once a minute; at most 500 users",
+        |fill| Some(fill.used.bytes),
+    ),
+    (
+        "archipel_user_used_objects",
+        "Objects in the buckets of a user with a quota, counted once a minute; at most 500 users",
         |fill| Some(fill.used.objects),
     ),
 ];
@@ -86,12 +109,18 @@ impl Cluster {
 
     fn quotas(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let filled = self.model.filled_quotas();
-        for (name, about, figure) in QUOTAS {
-            let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
-            for fill in &filled {
-                if let Some(value) = figure(fill) {
-                    let gauge = ConstGauge::new(value as f64);
-                    gauge.encode(family.encode_family(&[("bucket", fill.bucket.as_str())])?)?;
+        let kinds = [
+            ("bucket", BUCKETS, filled.buckets),
+            ("user", USERS, filled.users),
+        ];
+        for (label, figures, fills) in kinds {
+            for (name, about, figure) in figures {
+                let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+                for fill in &fills {
+                    if let Some(value) = figure(fill) {
+                        let gauge = ConstGauge::new(value as f64);
+                        gauge.encode(family.encode_family(&[(label, fill.name.as_str())])?)?;
+                    }
                 }
             }
         }

@@ -79,6 +79,7 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(users::list, users::create))
         .routes(routes!(users::info, users::change, users::delete))
         .routes(routes!(users::create_key))
+        .routes(routes!(users::quota, users::set_quota))
         .routes(routes!(groups::list, groups::create))
         .routes(routes!(groups::info, groups::change, groups::delete))
         .routes(routes!(roles::list, roles::create))

@@ -175,29 +175,34 @@ pub(super) async fn set_quota(
     At(name): At<String>,
     Read(set): Read<Quota>,
 ) -> Result<Json<QuotaUse>, Refusal> {
-    let quota = archipel_model::Quota {
-        objects: set.objects,
-        bytes: set.bytes,
-    };
-    let bucket = admin.model.set_quota(&name, quota).await?;
+    let bucket = admin.model.set_quota(&name, set.into()).await?;
     describe_quota(&admin, &bucket).await.map(Json)
 }
 
 async fn describe_quota(admin: &Admin, bucket: &Bucket) -> Result<QuotaUse, Refusal> {
     let usage = admin.model.bucket_usage(bucket).await?;
     Ok(QuotaUse {
-        quota: quota_of(bucket),
+        quota: bucket.quota.unwrap_or_default().into(),
         bytes: usage.bytes,
         objects: usage.objects,
     })
 }
 
-/// Returns the quota of a bucket.
-pub(super) fn quota_of(bucket: &Bucket) -> Quota {
-    let quota = bucket.quota.unwrap_or_default();
-    Quota {
-        bytes: quota.bytes,
-        objects: quota.objects,
+impl From<archipel_model::Quota> for Quota {
+    fn from(quota: archipel_model::Quota) -> Quota {
+        Quota {
+            bytes: quota.bytes,
+            objects: quota.objects,
+        }
+    }
+}
+
+impl From<Quota> for archipel_model::Quota {
+    fn from(quota: Quota) -> archipel_model::Quota {
+        archipel_model::Quota {
+            objects: quota.objects,
+            bytes: quota.bytes,
+        }
     }
 }
 

@@ -14,7 +14,9 @@ use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
-use super::types::{ChangeUser, CreateUser, DeletionPlan, KeyWithSecret, Page, UserInfo};
+use super::types::{
+    ChangeUser, CreateUser, DeletionPlan, KeyWithSecret, Page, Quota, QuotaUse, UserInfo,
+};
 
 /// The access keys of each user.
 type Keys = BTreeMap<Reference, Vec<Arc<AccessKey>>>;
@@ -171,6 +173,46 @@ pub(super) async fn create_key(
 ) -> Result<Created<KeyWithSecret>, Refusal> {
     let key = admin.model.create_user_key(&name).await?;
     Ok(Created(super::keys::reveal(&key, &[])))
+}
+
+/// Shows the quota of a user, and what the buckets hold that the user created.
+#[utoipa::path(
+    get, path = "/v1/users/{name}/quota", tag = "users", operation_id = "get_user_quota",
+    params(("name" = String, Path, description = "The user's name")),
+    responses((status = 200, description = "The quota", body = QuotaUse)),
+)]
+pub(super) async fn quota(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<QuotaUse>, Refusal> {
+    let user = admin.model.find_entity::<User>(&name).await?;
+    describe_quota(&admin, &user).await.map(Json)
+}
+
+/// Replaces the quota of a user. It counts for every write that begins after the answer. Buckets that hold
+/// more keep it.
+#[utoipa::path(
+    put, path = "/v1/users/{name}/quota", tag = "users", operation_id = "set_user_quota",
+    params(("name" = String, Path, description = "The user's name")),
+    request_body = Quota,
+    responses((status = 200, description = "The quota", body = QuotaUse)),
+)]
+pub(super) async fn set_quota(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(set): Read<Quota>,
+) -> Result<Json<QuotaUse>, Refusal> {
+    let changed = admin.model.set_user_quota(&name, set.into()).await?;
+    describe_quota(&admin, &changed.value).await.map(Json)
+}
+
+async fn describe_quota(admin: &Admin, user: &User) -> Result<QuotaUse, Refusal> {
+    let (_, usage) = admin.model.user_usage(user).await?;
+    Ok(QuotaUse {
+        quota: user.quota.unwrap_or_default().into(),
+        bytes: usage.bytes,
+        objects: usage.objects,
+    })
 }
 
 fn describe(user: &User, keys: &Keys) -> UserInfo {

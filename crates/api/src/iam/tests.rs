@@ -6,7 +6,7 @@ mod forms;
 use std::sync::Arc;
 
 use archipel_model::AccessKey;
-use archipel_model::identity::{Held, User};
+use archipel_model::identity::{NewUser, User};
 use bytes::Bytes;
 
 use crate::s3::tests::client::{Door, Reply, signed, signed_for};
@@ -23,17 +23,12 @@ pub fn form(action: &str, version: &str, parameters: &[(&str, &str)]) -> Bytes {
 
 /// A user `admin` who may do everything, and a key of it.
 pub async fn administrator(door: &Door) -> Arc<AccessKey> {
-    let user = User {
+    let user = NewUser {
         name: "admin".into(),
         path: "/".into(),
-        created_ms: 0,
-        incarnation: door.model.new_incarnation(),
-        disabled: false,
-        groups: Default::default(),
-        held: Held::default(),
-        tags: Vec::new(),
+        ..NewUser::default()
     };
-    door.model.create_entity(user).await.unwrap();
+    door.model.create_user(user).await.unwrap();
     let arn = "arn:aws:iam::aws:policy/AdministratorAccess";
     door.model.attach::<User>("admin", arn).await.unwrap();
     door.model.create_user_key("admin").await.unwrap()

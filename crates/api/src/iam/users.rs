@@ -25,10 +25,8 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             if let Some(path) = &path {
                 check_path(path)?;
                 let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
-                let moved = User {
-                    path: path.clone(),
-                    ..User::clone(&user)
-                };
+                let mut moved = User::clone(&user);
+                moved.path.clone_from(path);
                 // Policies may know the user by its path.
                 let arn = moved.arn();
                 let tags = user.tags.clone();

@@ -1,11 +1,11 @@
-//! `archipel bucket quota`
+//! `archipel bucket quota` and `archipel user quota`
 
 use archipel_api::admin::types::{Quota, QuotaUse};
 use clap::{Args, Subcommand};
 
 use super::table;
 use super::target::Target;
-use crate::client::{Failure, path};
+use crate::client::{Client, Failure, path};
 use crate::config::size;
 
 /// The subcommands of `archipel bucket quota`.
@@ -17,14 +17,36 @@ pub enum QuotaCommand {
         bucket: String,
     },
     /// Set the most that a bucket may hold. A limit that is not named stays
-    Set(SetQuota),
+    Set {
+        /// The bucket
+        bucket: String,
+        /// The limits.
+        #[command(flatten)]
+        limits: Limits,
+    },
 }
 
-/// The arguments of `archipel bucket quota set`.
+/// The subcommands of `archipel user quota`.
+#[derive(Subcommand)]
+pub enum UserQuotaCommand {
+    /// Show the most that the buckets of a user may hold together, and what they hold
+    Show {
+        /// The user
+        user: String,
+    },
+    /// Set the most that the buckets may hold together which a user created. A limit that is not named stays
+    Set {
+        /// The user
+        user: String,
+        /// The limits.
+        #[command(flatten)]
+        limits: Limits,
+    },
+}
+
+/// The limits that a command sets.
 #[derive(Args)]
-pub struct SetQuota {
-    /// The bucket
-    bucket: String,
+pub struct Limits {
     /// The most bytes of content, such as 500GB; none for no limit
     #[arg(long, value_name = "SIZE", value_parser = bytes, required_unless_present = "objects")]
     size: Option<Limit>,
@@ -59,29 +81,49 @@ fn objects(text: &str) -> Result<Limit, String> {
 
 /// Runs `archipel bucket quota`.
 pub async fn run(target: &Target, command: QuotaCommand) -> Result<(), Failure> {
-    let client = target.client()?;
-    let (bucket, info): (String, QuotaUse) = match command {
-        QuotaCommand::Show { bucket } => {
-            let route = path(&["v1", "buckets", &bucket, "quota"]);
-            let info = client.get(&route).await?;
-            (bucket, info)
-        }
-        QuotaCommand::Set(set) => {
-            let route = path(&["v1", "buckets", &set.bucket, "quota"]);
-            let before: QuotaUse = client.get(&route).await?;
-            let of = |set: Option<Limit>, before| set.map_or(before, |limit| limit.0);
-            let quota = Quota {
-                bytes: of(set.size, before.quota.bytes),
-                objects: of(set.objects, before.quota.objects),
-            };
-            (set.bucket, client.put(&route, &quota).await?)
-        }
+    let (bucket, limits) = match command {
+        QuotaCommand::Show { bucket } => (bucket, None),
+        QuotaCommand::Set { bucket, limits } => (bucket, Some(limits)),
     };
+    let route = path(&["v1", "buckets", &bucket, "quota"]);
+    let info = show_or_set(&target.client()?, &route, limits).await?;
+    print(target, ("bucket", bucket), &info)
+}
+
+/// Runs `archipel user quota`.
+pub async fn run_of_user(target: &Target, command: UserQuotaCommand) -> Result<(), Failure> {
+    let (user, limits) = match command {
+        UserQuotaCommand::Show { user } => (user, None),
+        UserQuotaCommand::Set { user, limits } => (user, Some(limits)),
+    };
+    let route = path(&["v1", "users", &user, "quota"]);
+    let info = show_or_set(&target.client()?, &route, limits).await?;
+    print(target, ("user", user), &info)
+}
+
+async fn show_or_set(
+    client: &Client,
+    route: &str,
+    limits: Option<Limits>,
+) -> Result<QuotaUse, Failure> {
+    let before: QuotaUse = client.get(route).await?;
+    let Some(limits) = limits else {
+        return Ok(before);
+    };
+    let of = |set: Option<Limit>, before| set.map_or(before, |limit| limit.0);
+    let quota = Quota {
+        bytes: of(limits.size, before.quota.bytes),
+        objects: of(limits.objects, before.quota.objects),
+    };
+    client.put(route, &quota).await
+}
+
+fn print(target: &Target, name: (&'static str, String), info: &QuotaUse) -> Result<(), Failure> {
     if target.json {
-        return table::print_json(&info);
+        return table::print_json(info);
     }
     table::print_pairs(&[
-        ("bucket", bucket),
+        name,
         ("objects", of_objects(info.objects, info.quota.objects)),
         ("size", of_bytes(info.bytes, info.quota.bytes)),
     ])

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use super::deletion::Deletion;
 use super::filter::truth;
 use super::policy::{Attachment, InlineCommand, names};
+use super::quota::{self, UserQuotaCommand};
 use super::target::Target;
 use super::{key, policy, table};
 use crate::client::{Client, Failure, path, query};
@@ -47,6 +48,12 @@ pub enum Command {
     Attach(Attachment),
     /// Detach a managed policy
     Detach(Attachment),
+    /// The most that the buckets of a user may hold together: show, set
+    Quota {
+        /// The command.
+        #[command(subcommand)]
+        command: UserQuotaCommand,
+    },
     /// Policies that only one user has: set, show, delete
     Policy {
         /// The command.
@@ -111,6 +118,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let made: KeyWithSecret = client.post(&keys, &()).await?;
             key::reveal(target, &made)
         }
+        Command::Quota { command } => quota::run_of_user(target, command).await,
         Command::Disable { name } => disable(target, &client, &of(&name), true).await,
         Command::Enable { name } => disable(target, &client, &of(&name), false).await,
         Command::Attach(Attachment { name, policy }) => {

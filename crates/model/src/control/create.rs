@@ -157,6 +157,7 @@ impl Model {
             encrypts: false,
             has_bucket_key: false,
             quota: None,
+            portion: None,
             generation: 0,
             token: FencingToken::default(),
         };
@@ -164,6 +165,9 @@ impl Model {
         let row = rowkeys::bucket(name);
         self.put_bucket(name, &row, value).await?;
         self.changed(&row).await?;
+        if let Some(limited) = self.limit_new_bucket(&bucket).await? {
+            return Ok(limited);
+        }
         // A missing fence counts as closed. If this node dies now, the first commit opens the
         // fences. An operation that has taken a later token since then has opened them.
         match self.set_fences(&bucket, true).await {
@@ -171,6 +175,7 @@ impl Model {
             Err(error) => Err(error),
         }
     }
+
     /// Writes the row of a new bucket. A client that hears that the bucket exists may use it here at
     /// once.
     ///

@@ -32,7 +32,9 @@ use archipel_base::Id;
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
+use crate::bucket::FencingToken;
 use crate::object::Tags;
+use crate::quota::Quota;
 
 pub use changed::{Changed, Limits};
 pub use names::{
@@ -140,6 +142,12 @@ pub struct User {
     /// True if the user's access keys, and the sessions that they began, do not count for now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+    /// The most that the buckets which the user created may hold together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+    /// The fencing token of the division of the quota among buckets.
+    #[serde(default, skip_serializing_if = "FencingToken::is_new")]
+    pub(crate) token: FencingToken,
     /// The groups.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub groups: BTreeSet<Reference>,

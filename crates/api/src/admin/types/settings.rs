@@ -52,8 +52,8 @@ pub enum LockMode {
     Compliance,
 }
 
-/// The most that may be held: the body of `PUT /v1/buckets/{name}/quota`. What is absent has no
-/// limit.
+/// The most that may be held: the body of `PUT /v1/buckets/{name}/quota` and `PUT /v1/users/{name}/quota`. What
+/// is absent has no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
@@ -65,7 +65,7 @@ pub struct Quota {
     pub objects: Option<u64>,
 }
 
-/// A quota and what is used of it: `GET /v1/buckets/{name}/quota`.
+/// A quota and what is used of it: `GET /v1/buckets/{name}/quota`, `GET /v1/users/{name}/quota`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct QuotaUse {
     /// The most that may be held.

@@ -9,7 +9,7 @@ use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 
 use crate::Model;
-use crate::bucket::AccessKey;
+use crate::bucket::{AccessKey, FencingToken};
 use crate::control::{Cached, row};
 use crate::error::{Error, damaged_row};
 use crate::identity::{
@@ -67,6 +67,15 @@ impl Model {
         self.entity(name)?.ok_or_else(|| none::<E>(name))
     }
 
+    /// Reads an entity's row into the cache and returns it.
+    pub(crate) async fn refresh_entity<E: Entity>(
+        &self,
+        name: &str,
+    ) -> Result<Option<Arc<E>>, Error> {
+        self.reread(&row_of::<E>(name).key).await?;
+        self.entity(name)
+    }
+
     /// Creates an entity.
     ///
     /// # Errors
@@ -111,6 +120,8 @@ impl Model {
             created_ms: self.now_ms(),
             incarnation: self.new_incarnation(),
             disabled: false,
+            quota: None,
+            token: FencingToken::default(),
             groups: BTreeSet::new(),
             held: Held::default(),
             tags: new.tags,

@@ -1,6 +1,6 @@
 //! Users, their keys, policies and sessions on one node, and revocation on several.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,17 +18,12 @@ async fn model() -> Model {
 }
 
 async fn make_user(model: &Model, name: &str) -> Arc<User> {
-    let user = User {
+    let user = NewUser {
         name: name.into(),
         path: "/".into(),
-        created_ms: 0,
-        incarnation: model.random_id(),
-        disabled: false,
-        groups: BTreeSet::new(),
-        held: Held::default(),
-        tags: Tags::new(),
+        ..NewUser::default()
     };
-    model.create_entity(user).await.unwrap()
+    model.create_user(user).await.unwrap()
 }
 
 async fn make_group(model: &Model, name: &str) -> Arc<Group> {

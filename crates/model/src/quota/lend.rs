@@ -1,0 +1,210 @@
+//! The division of a user's quota among buckets, by what they need.
+
+use super::{Quota, Usage};
+
+/// What a bucket has of its user's quota.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lent {
+    /// The most that it may hold; `None` if nobody has told it yet.
+    pub portion: Option<Quota>,
+    /// What it holds.
+    pub used: Usage,
+}
+
+/// Returns what each bucket may hold after the one at `at` got room for what it wants to add; `None` if that
+/// does not fit the user's quota.
+///
+/// What is lent to nobody goes first. Then buckets that use the least of their part give some of it up. So most
+/// buckets keep what they have, and a bucket that grows seldom has to ask.
+pub(crate) fn lend(
+    quota: Quota,
+    lent: &[Lent],
+    wanted: Option<(usize, Usage)>,
+) -> Option<Vec<Quota>> {
+    let of = |limit, portion: fn(&Quota) -> Option<u64>, what: fn(&Usage) -> u64| {
+        let lent = lent.iter().map(|one| {
+            let portion = one.portion.as_ref().and_then(portion);
+            (portion, what(&one.used))
+        });
+        let lent: Vec<_> = lent.collect();
+        lend_one(limit, &lent, wanted.map(|(at, usage)| (at, what(&usage))))
+    };
+    let objects = of(quota.objects, |quota| quota.objects, |usage| usage.objects)?;
+    let bytes = of(quota.bytes, |quota| quota.bytes, |usage| usage.bytes)?;
+    let both = objects.into_iter().zip(bytes);
+    Some(
+        both.map(|(objects, bytes)| Quota { objects, bytes })
+            .collect(),
+    )
+}
+
+/// Does the same for objects, or for bytes. A bucket has an portion, and what it uses.
+fn lend_one(
+    limit: Option<u64>,
+    lent: &[(Option<u64>, u64)],
+    wanted: Option<(usize, u64)>,
+) -> Option<Vec<Option<u64>>> {
+    let Some(limit) = limit else {
+        return Some(vec![None; lent.len()]);
+    };
+    let used: Vec<u64> = lent.iter().map(|(_, used)| *used).collect();
+    // A bucket that was told nothing may hold what it holds.
+    let has = lent.iter().map(|(has, used)| has.unwrap_or(*used));
+    let mut shares = Shares {
+        has: has.collect(),
+        used,
+    };
+    match wanted.filter(|(_, adding)| *adding > 0) {
+        Some((at, adding)) => shares.make_room(limit, at, adding)?,
+        None => shares.lower_to(limit),
+    }
+    Some(shares.has.into_iter().map(Some).collect())
+}
+
+/// What buckets have of a limit, and what they use of it.
+struct Shares {
+    has: Vec<u64>,
+    used: Vec<u64>,
+}
+
+impl Shares {
+    /// Gives a bucket room for what is added to it; `None` if that does not fit the limit.
+    fn make_room(&mut self, limit: u64, at: usize, adding: u64) -> Option<()> {
+        let all_used = sum(self.used.iter().copied());
+        if all_used.saturating_add(adding) > limit {
+            return None;
+        }
+        let used = *self.used.get(at)?;
+        let has = (*self.has.get(at)?).max(used);
+        let missing = used.saturating_add(adding).saturating_sub(has);
+        let held = self.has.iter().zip(&self.used);
+        let mut free = limit.saturating_sub(sum(held.map(|(has, used)| *has.max(used))));
+        if free < missing {
+            free += self.take(missing - free, Some(at));
+        }
+        let more = missing.min(free);
+        // The rest is divided between this bucket and those that ask next.
+        *self.has.get_mut(at)? = has + more + (free - more) / 2;
+        Some(())
+    }
+
+    /// Lowers what buckets have until it comes to the limit.
+    fn lower_to(&mut self, limit: u64) {
+        let above = sum(self.has.iter().copied()).saturating_sub(limit);
+        if self.take(above, None) < above {
+            // What is deleted in one bucket must not be filled up while all hold too much.
+            self.has.fill(0);
+        }
+    }
+
+    /// Takes this much from the buckets that use the least of their part, while they have it. Returns what was
+    /// taken. It is more where that spares the next bucket to ask.
+    fn take(&mut self, wanted: u64, except: Option<usize>) -> u64 {
+        let unused = self.has.iter().zip(&self.used);
+        let unused = unused.map(|(has, used)| has.saturating_sub(*used));
+        let mut donors: Vec<(u64, usize)> = unused.zip(0..).collect();
+        donors.retain(|(_, place)| Some(*place) != except);
+        donors.sort_unstable();
+        let mut taken = 0_u64;
+        while taken < wanted
+            && let Some((unused, donor)) = donors.pop()
+            && let Some(has) = self.has.get_mut(donor)
+            && unused > 0
+        {
+            let given = unused.min((wanted - taken).max(unused / 2));
+            *has -= given;
+            taken = taken.saturating_add(given);
+        }
+        taken
+    }
+}
+
+fn sum(all: impl Iterator<Item = u64>) -> u64 {
+    all.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn buckets_together_never_get_more_than_the_limit(
+            limit in 0_u64..1000,
+            lent in proptest::collection::vec((0_u64..300, 0_u64..100, 0_u8..5), 1..10),
+            at in 0_usize..10,
+            adding in 0_u64..200,
+        ) {
+            let lent: Vec<(Option<u64>, u64)> = lent
+                .into_iter()
+                .map(|(has, used, told)| ((told > 0).then_some(has), used))
+                .collect();
+            let at = at % lent.len();
+            let used: Vec<u64> = lent.iter().map(|(_, used)| *used).collect();
+            let all_used: u64 = used.iter().sum();
+            let Some(after) = lend_one(Some(limit), &lent, Some((at, adding))) else {
+                prop_assert!(adding > 0 && all_used + adding > limit);
+                return Ok(());
+            };
+            let after: Vec<u64> = after.into_iter().flatten().collect();
+            prop_assert_eq!(after.len(), lent.len());
+            let before = |(has, used): &(Option<u64>, u64)| has.unwrap_or(*used).max(*used);
+            let held = after.iter().zip(&used).map(|(has, used)| *has.max(used)).sum::<u64>();
+            let held_before = lent.iter().map(before).sum::<u64>();
+            // Nothing is added to what was too much.
+            prop_assert!(held <= limit.max(held_before), "{held} of {limit}: {after:?}");
+            for (place, ((has, used), after)) in lent.iter().zip(&after).enumerate() {
+                let before = has.unwrap_or(*used);
+                prop_assert!(place == at || *after <= before, "a bucket that did not ask got more");
+            }
+            if adding > 0 && held_before <= limit {
+                prop_assert!(after[at] >= used[at] + adding);
+                prop_assert!(held <= limit);
+            }
+        }
+
+        #[test]
+        fn a_lower_limit_takes_what_is_not_used_first(
+            limit in 0_u64..1000,
+            lent in proptest::collection::vec((0_u64..300, 0_u64..100), 1..10),
+        ) {
+            let lent: Vec<(Option<u64>, u64)> =
+                lent.into_iter().map(|(has, used)| (Some(has.max(used)), used)).collect();
+            let after = lend_one(Some(limit), &lent, None).unwrap();
+            let after: Vec<u64> = after.into_iter().flatten().collect();
+            prop_assert!(after.iter().sum::<u64>() <= limit);
+            if lent.iter().map(|(_, used)| used).sum::<u64>() <= limit {
+                prop_assert!(after.iter().zip(&lent).all(|(after, (_, used))| after >= used));
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_limit_is_not_divided() {
+        let lent = [Lent {
+            portion: None,
+            used: Usage {
+                objects: 3,
+                bytes: 70,
+            },
+        }];
+        let quota = Quota {
+            objects: Some(5),
+            bytes: None,
+        };
+        let adding = |objects| {
+            Some((
+                0,
+                Usage {
+                    objects,
+                    bytes: 1 << 40,
+                },
+            ))
+        };
+        let lent = |objects| lend(quota, &lent, adding(objects));
+        assert_eq!(lent(2), Some(vec![quota]));
+        assert_eq!(lent(3), None);
+    }
+}

@@ -1,0 +1,361 @@
+//! Quotas of users.
+//!
+//! A user's quota is lent to the buckets that the user created. Each bucket's row says how much the bucket has of
+//! it, its **portion**, and its write fences hold shares of that as of a quota of its own. So a write costs no
+//! round trip more. If a bucket has too little, its node **lends** the quota again: it takes the fencing token in the
+//! user's row, counts all buckets of the user, takes from buckets that use little of their part, and gives to the
+//! bucket that asks.
+//!
+//! # No byte is lent twice
+//! A bucket that gives comes first: its fences hold the lower shares, and it is counted once more, before another
+//! one gets more. A change of an portion names the generation of the bucket that was counted, and raises it. So a
+//! division that was overtaken changes no bucket that a later one has changed.
+//!
+//! A creation writes its bucket's row and then reads the user's. A change of the quota writes the user's row and then
+//! reads those of all buckets. So one of the two sees the other, and each bucket gets an portion.
+
+use std::sync::Arc;
+
+use archipel_base::{Id, boxed};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use super::{Counted, exceeded, sum};
+use crate::Model;
+use crate::bucket::{Bucket, FencingToken};
+use crate::error::Error;
+use crate::fence::{PAUSE, RETRIES, TOKEN_MS};
+use crate::identity::{Attached, Changed, User, unique_id};
+use crate::quota::{Lent, Quota, Usage, lend};
+
+/// How many buckets are counted or changed at once.
+const AT_ONCE: usize = 16;
+
+/// A bucket that wants room, by its id, and how much.
+type Wanted = Option<(Id, Usage)>;
+
+/// Buckets, each with the portion that it is to have; `None` for no limit.
+type Divided = Vec<(Arc<Bucket>, Option<Quota>)>;
+
+impl Bucket {
+    /// Returns the unique id of the user who created the bucket: only creations make users owners.
+    fn user(&self) -> Option<&str> {
+        let mut owners = self.grants.iter().filter(|(_, grant)| grant.is_owner());
+        let is_user = |id: &str, incarnation| id == unique_id(User::PREFIX, incarnation);
+        let user = owners.find(|(id, grant)| is_user(id, grant.incarnation));
+        user.map(|(id, _)| id.as_str())
+    }
+
+    /// Returns the most that the bucket may hold; `None` without a limit.
+    pub(crate) fn limit(&self) -> Option<Quota> {
+        let own = self.quota.unwrap_or_default();
+        own.min(self.portion.unwrap_or_default()).if_any()
+    }
+}
+
+impl User {
+    fn owns(&self, bucket: &Bucket) -> bool {
+        bucket.user() == Some(&unique_id(User::PREFIX, self.incarnation))
+    }
+}
+
+impl Model {
+    /// Sets the most that all buckets together may hold which a user created, or lifts the limit. It counts for
+    /// every write that begins after this returns, on all nodes. Buckets that hold more keep it, and accept what
+    /// does not add to them.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`]; [`Error::Conflict`] if another such change takes too long.
+    #[boxed]
+    pub async fn set_user_quota(
+        &self,
+        name: &str,
+        quota: Quota,
+    ) -> Result<Changed<Arc<User>>, Error> {
+        let mut tries = 0;
+        let held = loop {
+            let taken = self.take_user_token(name, move |user| user.quota = quota.if_any());
+            match taken.await {
+                Err(Error::Conflict) if tries < RETRIES => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                taken => break taken?,
+            }
+        };
+        let lent = self.lend(&held.value, None).await;
+        self.release_user_token(&held.value).await;
+        lent.map(|()| held)
+    }
+
+    /// Returns how many buckets a user created, and what they hold.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`]; [`Error::Unavailable`].
+    #[boxed]
+    pub async fn user_usage(&self, user: &User) -> Result<(usize, Usage), Error> {
+        let buckets = self.buckets_of(user)?;
+        let counts = buckets.iter().map(|bucket| self.bucket_usage(bucket));
+        let counts: Vec<_> = counts.collect();
+        let counts: Vec<Usage> = stream::iter(counts)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok((buckets.len(), sum(counts.into_iter())))
+    }
+
+    fn buckets_of(&self, user: &User) -> Result<Vec<Arc<Bucket>>, Error> {
+        let mut buckets = self.buckets()?;
+        buckets.retain(|bucket| user.owns(bucket));
+        Ok(buckets)
+    }
+
+    /// Returns the user who created a bucket; `None` if there is none any more.
+    fn user_of(&self, bucket: &Bucket) -> Result<Option<Arc<User>>, Error> {
+        let users = self.entities::<User>()?;
+        Ok(users.into_iter().find(|user| user.owns(bucket)))
+    }
+
+    /// Gives a new bucket an portion and opens its fences with it, if its user has a quota. Returns `None` if not.
+    pub(crate) async fn limit_new_bucket(
+        &self,
+        bucket: &Bucket,
+    ) -> Result<Option<Arc<Bucket>>, Error> {
+        let Some(user) = self.user_of(bucket)? else {
+            return Ok(None);
+        };
+        let user = self.refresh_entity::<User>(&user.name).await?;
+        let Some(quota) = user.and_then(|user| user.quota) else {
+            return Ok(None);
+        };
+        // The first write asks for more.
+        let nothing = Quota {
+            objects: quota.objects.map(|_| 0),
+            bytes: quota.bytes.map(|_| 0),
+        };
+        let limit = move |bucket: &mut Bucket| {
+            bucket.portion.get_or_insert(nothing);
+            Ok(())
+        };
+        self.change_settings(bucket, limit).await.map(Some)
+    }
+
+    /// Lends the quota of a bucket's user again after a share refused a commit, so that this much can be added.
+    /// Returns the bucket after that.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`] if it does not fit the user's quota.
+    pub(crate) async fn make_user_room(
+        &self,
+        bucket: Arc<Bucket>,
+        wanted: Usage,
+    ) -> Result<Arc<Bucket>, Error> {
+        let (model, name) = (self.clone(), bucket.name.clone());
+        // It goes on without its caller, as a division among partitions does.
+        let lent = tokio::spawn(async move { model.make_user_room_now(&bucket, wanted).await });
+        match lent.await {
+            Ok(Ok(())) => {}
+            // Another node divides.
+            Ok(Err(Error::Conflict)) => tokio::time::sleep(PAUSE).await,
+            Ok(Err(error)) => return Err(error),
+            Err(error) => return Err(Error::Internal(format!("a quota was not lent: {error}"))),
+        }
+        let bucket = self.refresh_bucket(&name).await?;
+        Ok(Arc::new(bucket.ok_or(Error::NoSuchBucket)?))
+    }
+
+    async fn make_user_room_now(&self, bucket: &Bucket, wanted: Usage) -> Result<(), Error> {
+        let user = match self.user_of(bucket)? {
+            Some(user) => self.refresh_entity::<User>(&user.name).await?,
+            None => None,
+        };
+        let Some(user) = user.filter(|user| user.quota.is_some() && user.owns(bucket)) else {
+            // The user is deleted, or has no quota any more.
+            let free = self.change_settings(bucket, |bucket| {
+                bucket.portion = None;
+                Ok(())
+            });
+            return free.await.map(drop);
+        };
+        if self.is_taken(&user) {
+            return Err(Error::Conflict);
+        }
+        // A refused write changes nothing.
+        let wanted = Some((bucket.id, wanted));
+        self.divide(&user, wanted).await?;
+        let held = self.take_user_token(&user.name, |_| ()).await?.value;
+        let lent = self.lend(&held, wanted).await;
+        // Also if it failed, so that the next writer asks at once.
+        self.release_user_token(&held).await;
+        lent
+    }
+
+    /// Divides a user's quota among the buckets, with room for what one of them wants. `held` is the user as it was
+    /// when the token was taken.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if others change the buckets again and again.
+    async fn lend(&self, held: &User, wanted: Wanted) -> Result<(), Error> {
+        for _ in 0..RETRIES {
+            match self.lend_once(held, wanted).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // A bucket was changed, or deleted.
+                Err(Error::Conflict | Error::NoSuchBucket) => tokio::time::sleep(PAUSE).await,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Lowers portions, or raises them if none is to be lowered. Returns true if no more is to be done.
+    ///
+    /// What a bucket holds is counted before another one gets more. It may grow after that, up to its portion,
+    /// and that much counts as held.
+    async fn lend_once(&self, held: &User, wanted: Wanted) -> Result<bool, Error> {
+        let after = self.divide(held, wanted).await?;
+        let lower = |(bucket, after): &(Arc<Bucket>, Option<Quota>)| {
+            let lowest = after.map(|after| after.min(bucket.portion.unwrap_or(after)));
+            (lowest.is_some() && lowest != bucket.portion).then(|| (bucket.clone(), lowest))
+        };
+        let lowered: Vec<_> = after.iter().filter_map(lower).collect();
+        if !lowered.is_empty() {
+            self.set_portions(&lowered).await?;
+            return Ok(false);
+        }
+        // A division that took too long was overtaken.
+        let user = self.refresh_entity::<User>(&held.name).await?;
+        if user.is_none_or(|user| user.token.number != held.token.number) {
+            return Err(Error::Conflict);
+        }
+        self.set_portions(&after).await?;
+        Ok(true)
+    }
+
+    /// Returns the buckets of a user, each with its portion if one of them gets what it wants.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions.
+    async fn divide(&self, user: &User, wanted: Wanted) -> Result<Divided, Error> {
+        // What other nodes have created and changed until now counts.
+        self.refresh_all().await?;
+        let buckets = self.buckets_of(user)?;
+        let Some(quota) = user.quota else {
+            return Ok(buckets.into_iter().map(|bucket| (bucket, None)).collect());
+        };
+        let counts = buckets.iter().map(|bucket| self.count_whole(bucket));
+        let counts: Vec<_> = counts.collect();
+        let counts: Vec<Counted> = stream::iter(counts).buffered(AT_ONCE).try_collect().await?;
+        let lent = |count: fn(&Counted) -> Usage| -> Vec<Lent> {
+            let each = buckets.iter().zip(&counts);
+            let each = each.map(|(bucket, counted)| Lent {
+                portion: bucket.portion,
+                used: count(counted),
+            });
+            each.collect()
+        };
+        let place = |id| buckets.iter().position(|bucket| bucket.id == id);
+        let wanted = wanted.and_then(|(id, usage)| Some((place(id)?, usage)));
+        let most = lent(|counted| counted.most);
+        match lend(quota, &most, wanted) {
+            Some(after) => {
+                let after = after.into_iter().map(Some);
+                Ok(buckets.into_iter().zip(after).collect())
+            }
+            None if lend(quota, &lent(|counted| counted.least), wanted).is_some() => {
+                Err(Error::Conflict)
+            }
+            None => {
+                let used = sum(most.iter().map(|one| one.used));
+                Err(exceeded("the user's quota", &quota, used))
+            }
+        }
+    }
+
+    /// Gives buckets other portions, and their fences shares of them.
+    async fn set_portions(&self, all: &[(Arc<Bucket>, Option<Quota>)]) -> Result<(), Error> {
+        let changed = all
+            .iter()
+            .filter(|(bucket, portion)| bucket.portion != *portion);
+        let changes = changed.map(|(bucket, portion)| self.set_portion(bucket, *portion));
+        let changes: Vec<_> = changes.collect();
+        stream::iter(changes)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// Gives a bucket another portion, unless it was changed since it was read.
+    async fn set_portion(&self, bucket: &Bucket, portion: Option<Quota>) -> Result<(), Error> {
+        let known = bucket.generation;
+        let next = move |row: &mut Bucket| {
+            if row.generation != known {
+                return Err(Error::Conflict);
+            }
+            row.portion = portion;
+            row.generation += 1;
+            Ok(())
+        };
+        let held = self.take_token(bucket, next).await?;
+        let set = self.set_fences(&held, true).await;
+        if let Err(error) = self.release_token(&held).await {
+            tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
+        }
+        set
+    }
+
+    /// Counts a bucket over all partitions.
+    async fn count_whole(&self, bucket: &Bucket) -> Result<Counted, Error> {
+        let counted = self.count_bucket(bucket).await?;
+        Ok(Counted {
+            least: sum(counted.iter().map(|one| one.least)),
+            most: sum(counted.iter().map(|one| one.most)),
+        })
+    }
+
+    /// Returns true if an operation has the token.
+    fn is_taken(&self, user: &User) -> bool {
+        let taken = user.token.taken_ms;
+        taken.is_some_and(|taken| self.now_ms().abs_diff(taken) <= TOKEN_MS)
+    }
+
+    /// Takes the fencing token in a user's row, and makes another change of the row with it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`]; [`Error::Conflict`] if another operation has the token.
+    async fn take_user_token(
+        &self,
+        name: &str,
+        change: impl Fn(&mut User) + Send + Sync,
+    ) -> Result<Changed<Arc<User>>, Error> {
+        let now = self.now_ms();
+        self.change_entity::<User>(name, move |user| {
+            if self.is_taken(user) {
+                return Err(Error::Conflict);
+            }
+            user.token = FencingToken {
+                number: user.token.number + 1,
+                taken_ms: Some(now),
+            };
+            change(user);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Releases the token, unless another operation has taken a later one. It times out if this fails.
+    async fn release_user_token(&self, held: &User) {
+        let number = held.token.number;
+        let released = self.change_entity::<User>(&held.name, move |user| {
+            if user.token.number == number {
+                user.token.taken_ms = None;
+            }
+            Ok(())
+        });
+        if let Err(error) = released.await {
+            tracing::debug!(%error, user = held.name, "a fencing token is left to time out");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
