@@ -155,3 +155,26 @@ def test_documents(s3, open_bucket):
         put("AmazonCustomerByEmail", EmailAddress="a@example.com")
     with refused(501, "NotImplemented"):
         put("CanonicalUser", ID="a" * 64)
+
+
+@pytest.mark.parametrize(
+    "owner, status, code",
+    [
+        ("<Owner><ID>" + 64 * "0" + "</ID></Owner>", 403, "AccessDenied"),
+        ("<Owner/>", 400, "MalformedACLError"),
+        ("", 400, "MalformedACLError"),
+    ],
+)
+def test_the_owner_of_a_document_is_the_real_one(raw, s3, open_bucket, owner, status, code, nothing_changes):
+    own = s3.get_bucket_acl(Bucket=open_bucket)["Owner"]["ID"]
+    grant = (
+        '<Grant><Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">'
+        f"<ID>{own}</ID></Grantee><Permission>FULL_CONTROL</Permission></Grant>"
+    )
+    def document(owner):
+        return f"<AccessControlPolicy>{owner}<AccessControlList>{grant}</AccessControlList></AccessControlPolicy>"
+    with nothing_changes():
+        reply = raw.request("PUT", f"/{open_bucket}", [("acl", "")], body=document(owner).encode())
+        answer(reply, status, code)
+    right = document(f"<Owner><ID>{own}</ID></Owner>")
+    answer(raw.request("PUT", f"/{open_bucket}", [("acl", "")], body=right.encode()), 200)

@@ -171,3 +171,9 @@ def test_virtual_host_style(raw, s3, bucket):
     document = f"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{part}</ETag></Part></CompleteMultipartUpload>"
     done = raw.request("POST", "/folder/large", query=[("uploadId", upload)], body=document.encode(), host=host)
     assert answer(done, 200).xml().findtext("Location") == f"http://{host}/folder/large"
+
+
+def test_an_own_bucket_with_another_ownership(raw, s3, bucket, nothing_changes):
+    with nothing_changes():
+        other = [("x-amz-object-ownership", "ObjectWriter")]
+        answer(raw.request("PUT", f"/{bucket}", headers=other), 409, "BucketAlreadyOwnedByYou")

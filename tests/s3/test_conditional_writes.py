@@ -164,3 +164,12 @@ def started(s3, bucket, key, data):
     upload = s3.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
     part = s3.upload_part(Bucket=bucket, Key=key, UploadId=upload, PartNumber=1, Body=data)
     return upload, {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+
+
+def test_a_quoted_asterisk_is_a_tag(raw, s3, bucket, nothing_changes):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
+    quoted = [("If-Match", '"*"')]
+    with nothing_changes():
+        answer(raw.put(bucket, "k", b"other", quoted), 412, "PreconditionFailed")
+        answer(raw.delete(bucket, "k", quoted), 412, "PreconditionFailed")
+    answer(raw.put(bucket, "k", b"other", [("If-Match", "*")]), 200)

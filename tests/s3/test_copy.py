@@ -146,3 +146,11 @@ def test_multipart_object_copied_in_one(s3, bucket):
     copied = s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a")["CopyObjectResult"]
     assert s3.head_object(Bucket=bucket, Key="b")["ETag"] == copied["ETag"]
     holds(s3, bucket, "b", b"".join(parts))
+
+
+def test_a_plus_in_the_source_is_a_space(raw, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a b", Body=b"space")
+    s3.put_object(Bucket=bucket, Key="a+b", Body=b"plus")
+    for source, body in [(f"{bucket}%2Fa+b", b"space"), (f"{bucket}/a%2Bb", b"plus"), (f"{bucket}/a%20b", b"space")]:
+        answer(raw.put(bucket, "copy", b"", [("x-amz-copy-source", source)]), 200)
+        holds(s3, bucket, "copy", body)

@@ -371,3 +371,14 @@ def test_listing_shows_multipart_size_and_tag(s3, bucket):
     complete(s3, bucket, upload, [add(s3, bucket, upload, n, d) for n, d in enumerate(data, 1)])
     entry = s3.list_objects_v2(Bucket=bucket)["Contents"][0]
     assert entry["Size"] == 5 * MIB + KIB and entry["ETag"] == multipart_etag(data)
+
+
+def test_the_only_part_is_empty(raw, s3, bucket):
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    named = {"Bucket": bucket, "Key": "k", "UploadId": upload}
+    part = s3.upload_part(**named, PartNumber=1, Body=b"")
+    parts = [{"PartNumber": 1, "ETag": part["ETag"]}]
+    s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    reply = answer(raw.request("GET", object_path(bucket, "k"), [("partNumber", "1")]), 200)
+    assert reply.body == b"" and "content-range" not in reply.headers
+    assert reply.headers["x-amz-mp-parts-count"] == "1"

@@ -108,3 +108,17 @@ def test_versioning_is_off_at_first_and_mfa_delete_is_refused(raw, bucket, nothi
     )
     with nothing_changes():
         answer(raw.request("PUT", f"/{bucket}", [("versioning", "")], body=body), 501, "NotImplemented")
+
+
+def test_two_sub_resources(raw, bucket, nothing_changes):
+    with nothing_changes():
+        for method, both in [("GET", ("acl", "policy")), ("DELETE", ("lifecycle", "tagging"))]:
+            reply = raw.request(method, f"/{bucket}", [(name, "") for name in both])
+            assert "Conflicting query string parameters" in answer(reply, 400, "InvalidArgument").body.decode()
+
+
+def test_a_body_without_a_length(raw, bucket, nothing_changes):
+    with nothing_changes():
+        chunked = [("Transfer-Encoding", "chunked"), ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")]
+        reply = raw.request("PUT", object_path(bucket, "k"), headers=chunked, body=b"1\r\nx\r\n0\r\n\r\n")
+        answer(reply, 501, "NotImplemented")

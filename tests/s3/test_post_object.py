@@ -338,3 +338,28 @@ def test_endless_field_is_bounded(raw, s3, bucket, credentials, nothing_changes)
         reply = send(raw, bucket, signed_fields(credentials, conditions, fields))
     assert reply.status == 400, reply.brief()
     assert keys(s3, bucket) == []
+
+
+def test_what_is_no_form(raw, bucket, nothing_changes):
+    with nothing_changes():
+        headers = [("Content-Type", "text/plain")]
+        reply = raw.request("POST", f"/{bucket}", headers=headers, body=b"x", anonymous=True)
+        answer(reply, 412, "PreconditionFailed")
+
+
+def test_the_type_of_a_form_in_capitals(raw, s3, bucket, credentials):
+    fields = [("key", "k"), ("bucket", bucket)]
+    kind, body = form(signed_fields(credentials, [{"bucket": bucket}, {"key": "k"}], fields), b"content")
+    headers = [("Content-Type", kind.replace("multipart/form-data", "Multipart/Form-Data"))]
+    answer(raw.request("POST", f"/{bucket}", headers=headers, body=body, anonymous=True), 204)
+    holds(s3, bucket, "k", b"content")
+
+
+def test_a_file_with_a_line_that_begins_as_the_boundary_is_not_cut_off(raw, bucket, credentials, nothing_changes):
+    fields = [("key", "k"), ("bucket", bucket)]
+    kind, body = form(signed_fields(credentials, [{"bucket": bucket}, {"key": "k"}], fields), b"HERE")
+    boundary = kind.split("=")[1].encode()
+    body = body.replace(b"HERE", b"x\r\n--" + boundary + b"x\r\nmore")
+    with nothing_changes():
+        reply = raw.request("POST", f"/{bucket}", headers=[("Content-Type", kind)], body=body, anonymous=True)
+        answer(reply, 400, "MalformedPOSTRequest")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import urllib.error
 import urllib.request
 
 import pytest
@@ -201,3 +202,23 @@ def test_keys_are_disabled_by_an_operator(cli, server, make_key):
         own.list_buckets()
     assert not cli("key", "enable", key.access_key)["disabled"]
     own.list_buckets()
+
+
+def test_a_role_is_updated(iam):
+    trust = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Principal": "*", "Action": "sts:AssumeRole"}}
+    iam.create_role(RoleName="updated", AssumeRolePolicyDocument=json.dumps(trust))
+    iam.update_role(RoleName="updated", MaxSessionDuration=7200)
+    assert iam.get_role(RoleName="updated")["Role"]["MaxSessionDuration"] == 7200
+    iam.delete_role(RoleName="updated")
+
+
+def test_who_asks_by_a_link(admin, server):
+    """Services let their clients prove who they are by a link that is signed for STS."""
+    sts = boto("sts", server.endpoint, *admin)
+    link = sts.generate_presigned_url("get_caller_identity", HttpMethod="GET")
+    assert "Action=GetCallerIdentity" in link
+    with urllib.request.urlopen(link, timeout=10) as reply:
+        assert b":user/admin" in reply.read()
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(link.replace("X-Amz-Signature=", "X-Amz-Signature=0"), timeout=10)
+    assert refusal.value.code == 403

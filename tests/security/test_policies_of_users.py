@@ -189,3 +189,70 @@ def test_a_session_does_not_outlive_the_policy_that_limits_it(user, iam, server,
 @pytest.mark.parametrize("action", ["iam:PassRole", "s3:ListAccessPoints", "sts:GetFederationToken"])
 def test_an_action_that_is_none_here_is_accepted(user, action):
     user(statement("Allow", action))
+
+
+@pytest.mark.parametrize(
+    "key, value, asked",
+    [
+        ("s3:x-amz-server-side-encryption", "AES256", {"ServerSideEncryption": "AES256"}),
+        ("s3:x-amz-acl", "bucket-owner-full-control", {"ACL": "bucket-owner-full-control"}),
+        ("s3:x-amz-storage-class", "STANDARD_IA", {"StorageClass": "STANDARD_IA"}),
+        ("s3:RequestObjectTag/class", "internal", {"Tagging": "class=internal"}),
+    ],
+)
+def test_what_began_an_upload_counts_for_its_parts(user, s3, bucket, key, value, asked):
+    """Nobody can repeat these headers with a part."""
+    limited = user(
+        statement("Allow", "s3:*"),
+        statement("Deny", "s3:PutObject", StringNotEquals={key: value}),
+    )
+    with refused(403, "AccessDenied"):
+        limited.create_multipart_upload(Bucket=bucket, Key="k")
+    upload = limited.create_multipart_upload(Bucket=bucket, Key="k", **asked)["UploadId"]
+    named = {"Bucket": bucket, "Key": "k", "UploadId": upload}
+    part = limited.upload_part(**named, PartNumber=1, Body=b"part")
+    parts = [{"PartNumber": 1, "ETag": part["ETag"]}]
+    limited.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"part"
+    # An upload that others began without it stays closed.
+    other = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    with refused(403, "AccessDenied"):
+        limited.upload_part(Bucket=bucket, Key="k", UploadId=other, PartNumber=1, Body=b"part")
+
+
+def test_the_initiator_of_an_upload_may_list_its_parts_and_abort_it(user, s3, bucket):
+    limited = user(statement("Allow", "s3:PutObject"))
+    upload = limited.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    named = {"Bucket": bucket, "Key": "k", "UploadId": upload}
+    limited.upload_part(**named, PartNumber=1, Body=b"part")
+    assert [part["PartNumber"] for part in limited.list_parts(**named)["Parts"]] == [1]
+    other = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    for call in (limited.list_parts, limited.abort_multipart_upload):
+        with refused(403, "AccessDenied"):
+            call(Bucket=bucket, Key="k", UploadId=other)
+    limited = user(statement("Allow", "s3:PutObject"), statement("Deny", "s3:AbortMultipartUpload"))
+    with refused(403, "AccessDenied"):
+        limited.abort_multipart_upload(**named)
+    limited = user(statement("Allow", "s3:PutObject"))
+    limited.abort_multipart_upload(**named)
+    with refused(404, "NoSuchUpload"):
+        s3.list_parts(**named)
+
+
+def test_a_condition_on_a_write_needs_the_right_to_read(user, s3, bucket):
+    tag = s3.put_object(Bucket=bucket, Key="k", Body=b"x")["ETag"]
+    limited = user(statement("Allow", "s3:PutObject"))
+    with refused(403, "AccessDenied"):
+        limited.put_object(Bucket=bucket, Key="k", Body=b"y", IfMatch=tag)
+    limited.put_object(Bucket=bucket, Key="new", Body=b"y", IfNoneMatch="*")
+    limited = user(statement("Allow", ["s3:PutObject", "s3:GetObject"]))
+    limited.put_object(Bucket=bucket, Key="k", Body=b"y", IfMatch=tag)
+
+
+def test_a_session_of_a_user_makes_no_keys(user, server):
+    sts = user(statement("Allow", "*"), service="sts")
+    given = sts.get_session_token()["Credentials"]
+    iam = boto("iam", server.endpoint, given["AccessKeyId"], given["SecretAccessKey"], token=given["SessionToken"])
+    with refused(403, "AccessDenied"):
+        iam.create_access_key(UserName="limited")
+    assert iam.meta.service_model.service_name == "iam"

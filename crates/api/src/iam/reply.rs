@@ -13,12 +13,15 @@ use crate::s3::xml::{DECLARATION, Writer};
 const MAX_ITEMS: u64 = 1000;
 const ITEMS: u64 = 100;
 
+/// The action whose result has no members. SDKs demand the element all the same.
+const EMPTY_RESULT: &str = "UpdateRole";
+
 /// Makes the document of a success. `result` is empty for actions that say nothing.
 pub fn success(action: &str, namespace: &str, result: Writer, request_id: &str) -> Answer {
     let result = String::from_utf8(result.finish()).unwrap_or_default();
     let result = match result.is_empty() {
-        true => result,
-        false => format!("<{action}Result>{result}</{action}Result>"),
+        true if action != EMPTY_RESULT => result,
+        _ => format!("<{action}Result>{result}</{action}Result>"),
     };
     let document = format!(
         "{DECLARATION}<{action}Response xmlns=\"{namespace}\">{result}<ResponseMetadata>\

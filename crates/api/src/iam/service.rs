@@ -43,15 +43,34 @@ const STS: (&str, &str) = ("2011-06-15", "https://sts.amazonaws.com/doc/2011-06-
 /// The header that names the nodes which did not confirm a change.
 const UNCONFIRMED: HeaderName = HeaderName::from_static("x-archipel-unconfirmed");
 
-/// Returns true for a request to IAM or STS: a form that is posted to `/`.
+/// Returns true for a request to IAM or STS: a form that is posted to `/`, or an action in the query.
 pub fn is_asked(parts: &Parts, target: &Target) -> bool {
     let kind = parts.headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    parts.method == Method::POST
-        && !target.control
-        && target.bucket.is_none()
-        && target.key.is_none()
-        && kind.starts_with("application/x-www-form-urlencoded")
+    let is_form = kind.starts_with("application/x-www-form-urlencoded");
+    let is_root = !target.control && target.bucket.is_none() && target.key.is_none();
+    let of_query = || target.query.has("Action") && target.query.has("Version");
+    match parts.method {
+        Method::POST => is_root && (is_form || of_query()),
+        Method::GET => is_root && of_query(),
+        _ => false,
+    }
+}
+
+/// Returns the form of a request: its body or, without one, its query. What signs the query is no part of it.
+fn form_of(parts: &Parts, body: &[u8]) -> IamResult<Form> {
+    let body = std::str::from_utf8(body);
+    let body = body.map_err(|_| IamError::invalid("the form is not UTF-8"))?;
+    if !body.is_empty() {
+        return Form::parse(body);
+    }
+    let signs = |pair: &&str| {
+        let prefix = pair.get(..6);
+        prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-"))
+    };
+    let query = parts.uri.query().unwrap_or_default().split('&');
+    let query: Vec<&str> = query.filter(|pair| !signs(pair)).collect();
+    Form::parse(&query.join("&"))
 }
 
 /// Both APIs.
@@ -134,9 +153,7 @@ async fn run(
     namespace: &mut &'static str,
 ) -> IamResult<Answer> {
     let body = body.collect(MAX_BODY_BYTES).await?;
-    let text = std::str::from_utf8(&body);
-    let text = text.map_err(|_| IamError::invalid("the form is not UTF-8"))?;
-    let form = Form::parse(text)?;
+    let form = form_of(asked.parts, &body)?;
     let version = form.get("Version").unwrap_or_default();
     let of_sts = version == STS.0;
     if of_sts {
@@ -229,6 +246,13 @@ impl Ask<'_> {
         let known = ACTIONS.iter().find(|known| known.action == action);
         let known = known.ok_or_else(|| IamError::not_implemented(action.name()))?;
         self.form.only(known.parameters)?;
+        let subject = self.caller.subject();
+        let of_user = subject.filter(|subject| !matches!(subject.kind(), Kind::Role { .. }));
+        if of_user.is_some_and(|subject| subject.session().is_some()) {
+            // Else credentials that last for an hour could make some that last for ever.
+            let why = "Sessions of GetSessionToken without a second factor cannot call IAM";
+            return Err(IamError::denied(why));
+        }
         self.permit(action, &self.resource(known.on).await?)?;
         if users::run(self, action, xml).await?
             || keys::run(self, action, xml).await?

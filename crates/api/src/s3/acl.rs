@@ -120,12 +120,18 @@ pub fn of_new(model: &Model, headers: &HeaderMap, bucket: &Bucket) -> S3Result<A
 /// Reads a document.
 ///
 /// # Errors
-/// [`Code::MalformedACLError`], those of grants.
+/// [`Code::MalformedACLError`], those of grants; [`Code::AccessDenied`] for another owner.
 pub fn parse(document: &[u8], owner: &Owner) -> S3Result<Acl> {
     let malformed = |_| S3Error::from(Code::MalformedACLError);
     let root = xml::parse(document, "AccessControlPolicy").map_err(malformed)?;
     root.only(&["Owner", "AccessControlList"])
         .map_err(malformed)?;
+    let named = root.child("Owner").map_err(malformed)?;
+    let named = named.ok_or(Code::MalformedACLError)?;
+    let id = named.child_text("ID").map_err(malformed)?;
+    if id.ok_or(Code::MalformedACLError)?.trim() != owner.id() {
+        return Err(Code::AccessDenied.into());
+    }
     let list = root.child("AccessControlList").map_err(malformed)?;
     let list = list.ok_or(Code::MalformedACLError)?;
     let mut acl = Acl::default();

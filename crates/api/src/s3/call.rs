@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use archipel_base::clock::WallClock;
-use archipel_model::{GivenVersion, Model, NotAnId, ObjectLock, Tags};
+use archipel_model::{GivenVersion, Model, NotAnId, ObjectLock, Tags, UploadMeta};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header;
@@ -44,6 +44,8 @@ pub struct Call<'a> {
     pub learned: Learned,
     /// The tags that the request gives in its body, once they are known.
     pub tags: Option<Tags>,
+    /// What the request asked for that began the upload of this one, once it is known.
+    pub begun: Option<UploadMeta>,
     /// The protection that the request asks for in its body, once it is known.
     pub asked_lock: Option<ObjectLock>,
     /// The fields of a form, as headers: they describe the object.
@@ -102,6 +104,7 @@ impl<'a> Call<'a> {
             rates: Rates::default(),
             learned: Learned::default(),
             tags: None,
+            begun: None,
             asked_lock: None,
             form: None,
             creates: None,
@@ -168,9 +171,15 @@ impl<'a> Call<'a> {
     /// Returns the content's length.
     ///
     /// # Errors
-    /// [`Code::MissingContentLength`].
+    /// [`Code::MissingContentLength`]; [`Code::NotImplemented`] if the body comes in chunks of HTTP instead.
     pub fn content_length(&self) -> S3Result<u64> {
-        self.length.ok_or(Code::MissingContentLength.into())
+        self.length.ok_or_else(|| {
+            let name = "Transfer-Encoding";
+            match self.headers.contains_key(name) {
+                true => S3Error::not_implemented("A body without a length").with("Header", name),
+                false => Code::MissingContentLength.into(),
+            }
+        })
     }
 
     /// Returns the hashes that the body must match.

@@ -14,11 +14,12 @@ pub struct CopySourceName {
 }
 
 impl CopySourceName {
-    /// Reads `[/]bucket/key[?versionId=…]`, percent-encoded.
+    /// Reads `[/]bucket/key[?versionId=…]`, encoded as a form: a `+` is a space, as S3 has it.
     pub fn parse(text: &str) -> Option<CopySourceName> {
+        let text = text.replace('+', "%20");
         let (path, version) = match text.split_once("?versionId=") {
             Some((path, version)) => (path, Some(uri::decode_path(version).ok()?)),
-            None => (text, None),
+            None => (&*text, None),
         };
         // The slash between bucket and key may itself be encoded.
         let path = uri::decode_path(path).ok()?;

@@ -184,10 +184,12 @@ pub fn of_write(headers: &HeaderMap) -> S3Result<Condition> {
 
 /// The condition that an object exists and, unless it is `*`, has this entity tag.
 pub fn if_match_condition(tag: &str) -> Condition {
+    // In quotes the asterisk is a tag that no object has.
+    let is_any = tag == "*";
     let tag = unquoted(tag).to_owned();
     Condition::Check(Arc::new(move |current| match current {
         None => Err(Error::NoSuchKey),
-        Some(head) if tag == "*" || head.etag == tag => Ok(()),
+        Some(head) if is_any || head.etag == tag => Ok(()),
         Some(_) => Err(Error::PreconditionFailed),
     }))
 }

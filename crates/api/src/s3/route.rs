@@ -326,7 +326,7 @@ pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<
         (Some(_), None) => (&BUCKET[..], "a bucket"),
         (Some(_), Some(_)) => (&OBJECT[..], "an object"),
     };
-    let asked = sub_resource(method, &target.query);
+    let asked = sub_resource(method, &target.query)?;
     let same_method = |(m, ..): &&(&str, &str, Operation)| *m == method.as_str();
     let found = table
         .iter()
@@ -342,7 +342,7 @@ pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<
 }
 
 fn service(method: &Method, query: &Query) -> S3Result<Operation> {
-    match (method, sub_resource(method, query)) {
+    match (method, sub_resource(method, query)?) {
         (&Method::GET, None) => Ok(Operation::ListBuckets),
         (_, Some(name)) => Err(S3Error::not_implemented(&format!("{method} of {name}"))),
         _ => Err(Code::MethodNotAllowed.into()),
@@ -351,7 +351,10 @@ fn service(method: &Method, query: &Query) -> S3Result<Operation> {
 
 /// The parameter that names a sub-resource: a known one, or in a request that changes something any
 /// unknown one without a value. Reads ignore others as S3 does: links such as `font.eot?iefix` are common.
-fn sub_resource<'q>(method: &Method, query: &'q Query) -> Option<&'q str> {
+///
+/// # Errors
+/// [`Code::InvalidArgument`] for two of them: one would be ignored.
+fn sub_resource<'q>(method: &Method, query: &'q Query) -> S3Result<Option<&'q str>> {
     let reads = [Method::GET, Method::HEAD].contains(method);
     let known = |(name, _): &(&str, &str)| SUB_RESOURCES.contains(name);
     let bare = |(name, value): &(&str, &str)| {
@@ -361,10 +364,20 @@ fn sub_resource<'q>(method: &Method, query: &'q Query) -> Option<&'q str> {
             && !name.starts_with("response-")
             && !is_amz(name)
     };
-    let found = query.iter().find(|pair| known(pair));
-    found
-        .or_else(|| query.iter().find(bare))
-        .map(|(name, _)| name)
+    let all = || query.iter().filter(known).map(|(name, _)| name);
+    // These two say more about a listing and about `select`.
+    let mut resources = all().filter(|name| !["list-type", "select-type"].contains(name));
+    let Some(first) = resources.next() else {
+        let bare = || query.iter().find(bare).map(|(name, _)| name);
+        return Ok(all().next().or_else(bare));
+    };
+    match resources.find(|name| *name != first) {
+        Some(other) => {
+            let why = format!("Conflicting query string parameters: {first}, {other}");
+            Err(S3Error::argument("ResourceType", other, why))
+        }
+        None => Ok(Some(first)),
+    }
 }
 
 /// Returns true for a parameter of the signature or a header in the query.

@@ -40,8 +40,31 @@ const HEADERS: [&str; 13] = [
     "x-amz-website-redirect-location",
 ];
 
+/// Those of them that describe an object whose upload they begin. The requests that go on with the upload do not
+/// repeat them.
+const OF_UPLOADS: [&str; 9] = [
+    "x-amz-acl",
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+    "x-amz-server-side-encryption",
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+];
+
 /// Parameters of listings that are condition keys: `s3:` and the name.
 const PARAMETERS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
+
+/// Returns what an upload remembers of the headers that began it, for policies about the requests that go on with it.
+pub fn of_upload(headers: &HeaderMap) -> Vec<(String, String)> {
+    let asked = OF_UPLOADS.iter().filter_map(|name| {
+        let value = headers.get(*name)?.to_str().ok()?;
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    asked.collect()
+}
 
 /// Returns the condition keys that describe a caller, also those of its session.
 pub(crate) fn of_caller(caller: &Caller) -> Context {
@@ -100,7 +123,15 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
         context.set("s3:ObjectCreationOperation", creates.to_string());
     }
     let headers = call.described_by();
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let begun = |name: &str| {
+        let mut asked = call.begun.iter().flat_map(|meta| &meta.asked);
+        let asked = asked.find(|(asked, _)| asked == name);
+        asked.map(|(_, value)| value.as_str())
+    };
+    let text = |name: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.or_else(|| begun(name))
+    };
     for (key, name) in [
         ("s3:if-match", header::IF_MATCH),
         ("s3:if-none-match", header::IF_NONE_MATCH),
@@ -143,11 +174,16 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
     let is_copy = headers.contains_key("x-amz-copy-source");
     let takes_header = !is_copy || tagging::replaces(headers).unwrap_or_default();
     let of_header = text(tagging::HEADERS[0]).filter(|_| takes_header);
-    let tags = match &call.tags {
-        Some(tags) => tags.clone(),
-        None => tagging::of_headers(headers).unwrap_or_default(),
-    };
-    if call.tags.is_some() || of_header.is_some() {
+    let of_upload = call.begun.as_ref().map(|meta| &meta.tags);
+    let known = call
+        .tags
+        .as_ref()
+        .or(of_upload.filter(|tags| !tags.is_empty()));
+    if known.is_some() || of_header.is_some() {
+        let tags = match known {
+            Some(tags) => tags.clone(),
+            None => tagging::of_headers(headers).unwrap_or_default(),
+        };
         for (name, value) in &tags {
             context.add(&format!("s3:RequestObjectTag/{name}"), value);
         }
@@ -246,7 +282,14 @@ pub(super) fn knows_existing_tags(action: Action) -> bool {
 pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<Action>> {
     let headers = call.described_by();
     let mut actions = Vec::new();
-    if op == ObjectOp::DeleteObject && headers.contains_key(header::IF_MATCH) {
+    let is_conditional = matches!(
+        op,
+        ObjectOp::CompleteMultipartUpload
+            | ObjectOp::CopyObject
+            | ObjectOp::DeleteObject
+            | ObjectOp::PutObject
+    );
+    if is_conditional && headers.contains_key(header::IF_MATCH) {
         // The condition tells what the object is.
         actions.push(
             call.version()?

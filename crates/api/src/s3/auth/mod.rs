@@ -15,7 +15,7 @@ mod object;
 use std::sync::Arc;
 
 use archipel_access::{Action, Decision, Reason, Request, decide};
-use archipel_model::{Bucket, GivenVersion, Model, VersionId, check_bucket_name};
+use archipel_model::{Bucket, Error, GivenVersion, Model, VersionId, check_bucket_name};
 
 use super::call::{Call, version_of};
 use super::copy_source::CopySourceName;
@@ -259,13 +259,57 @@ pub async fn object(
     });
     let more = conditions::actions_of_headers(call, op)?;
     let actions: Vec<Action> = actions.chain(more).collect();
-    let on = permit(call, caller, bucket, key, version, &actions)?;
+    let is_of_initiator = matches!(op, ObjectOp::AbortMultipartUpload | ObjectOp::ListParts);
+    let on = match permit(call, caller, bucket.clone(), key, version, &actions) {
+        Err(_) if is_of_initiator && is_initiator(call, caller, &bucket, key, &actions).await? => {
+            Authorised {
+                caller: caller.clone(),
+                on: OnObject {
+                    bucket,
+                    key: key.to_owned(),
+                    version,
+                    pending: Vec::new(),
+                },
+            }
+        }
+        permitted => permitted?,
+    };
     check_owner(call, "x-amz-expected-bucket-owner", on.bucket())?;
     if !on.on.pending.is_empty() && !op.reads_object() {
         // Decides, and forgets the object: the operation itself reads it again.
         on.head(call).await?;
     }
     Ok(on)
+}
+
+/// Returns true if the caller began the upload that the request names, and no policy denies the actions. Who
+/// began an upload may list its parts and abort it, as on AWS.
+async fn is_initiator(
+    call: &Call<'_>,
+    caller: &Caller,
+    bucket: &Arc<Bucket>,
+    key: &str,
+    actions: &[Action],
+) -> S3Result<bool> {
+    let Some(subject) = caller.subject() else {
+        return Ok(false);
+    };
+    let is_denied = {
+        let check = AccessCheck::new(call, caller, bucket, Some((key, None)));
+        let mut decisions = actions.iter().map(|action| check.decide(*action, None));
+        decisions.any(|decision| decision.is_explicit_deny())
+    };
+    let Some(id) = call.target.query.get("uploadId").filter(|_| !is_denied) else {
+        return Ok(false);
+    };
+    let Ok(id) = id.parse() else {
+        return Ok(false);
+    };
+    match call.model.upload(bucket, key, &id).await {
+        Ok(upload) => Ok(upload.initiator.as_deref() == Some(subject.id())),
+        Err(Error::NoSuchUpload | Error::InvalidName(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns true if a policy that counts for requests of this caller to this bucket depends on a
@@ -343,7 +387,7 @@ fn find(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Arc<Bucket>> {
 }
 
 /// Returns the bucket that a name stands for when the caller says it.
-pub(super) fn named(model: &Model, caller: &Caller, name: &str) -> S3Result<Option<Arc<Bucket>>> {
+pub(crate) fn named(model: &Model, caller: &Caller, name: &str) -> S3Result<Option<Arc<Bucket>>> {
     Ok(match caller.key() {
         Some(key) => model.bucket_of_key(key, name)?,
         None => model.bucket(name)?,

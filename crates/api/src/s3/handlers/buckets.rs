@@ -177,8 +177,11 @@ fn check_own(
     };
     let is_own = auth::manages(call, on.caller(), &bucket);
     // All is well only if the bucket has what was asked for.
-    let has_all =
-        (bucket.lock.is_some() || !with_lock) && (tags.is_empty() || bucket.tags == *tags);
+    let asked = call.header(super::OWNERSHIP_HEADER)?;
+    let has_ownership = asked.is_none_or(|asked| Ownership::of_name(asked) == bucket.ownership);
+    let has_all = (bucket.lock.is_some() || !with_lock)
+        && (tags.is_empty() || bucket.tags == *tags)
+        && has_ownership;
     let code = match (is_own, call.region) {
         (true, FIRST_REGION) if has_all => return Ok(()),
         (true, _) => Code::BucketAlreadyOwnedByYou,

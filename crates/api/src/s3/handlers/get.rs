@@ -201,8 +201,7 @@ fn describe(
         &(range.end - range.start).to_string(),
     )?;
     if selected.status() == StatusCode::PARTIAL_CONTENT {
-        // A part may be empty: there is no way to say so in a range.
-        let last = range.end.max(range.start + 1) - 1;
+        let last = range.end.saturating_sub(1);
         let text = format!("bytes {}-{last}/{}", range.start, head.size);
         respond::set(&mut answer, "content-range", &text)?;
     }
@@ -226,6 +225,8 @@ impl Selected {
     fn status(&self) -> StatusCode {
         match self {
             Selected::Whole => StatusCode::OK,
+            // No range can say that a part is empty.
+            Selected::Part(_, range) if range.is_empty() => StatusCode::OK,
             _ => StatusCode::PARTIAL_CONTENT,
         }
     }
@@ -273,11 +274,7 @@ fn select_part(text: &str, head: &ObjectHead, parts: &[PartInfo]) -> S3Result<Se
         .filter(|n| (1..=10_000).contains(n));
     let number = number.ok_or_else(|| S3Error::argument("partNumber", text, why))?;
     if parts.is_empty() && number == 1 {
-        // No range can say that a part is empty.
-        return Ok(match head.size {
-            0 => Selected::Whole,
-            size => Selected::Part(None, 0..size),
-        });
+        return Ok(Selected::Part(None, 0..head.size));
     }
     // Parts count from 1 in the object, whatever their numbers were in the upload.
     let before = parts

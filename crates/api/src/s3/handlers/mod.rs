@@ -77,6 +77,11 @@ pub async fn dispatch(
                 ObjectOp::PutObjectLegalHold | ObjectOp::PutObjectRetention => {
                     lock::read_early(call, caller, bucket, op).await?;
                 }
+                ObjectOp::CompleteMultipartUpload
+                | ObjectOp::UploadPart
+                | ObjectOp::UploadPartCopy => {
+                    uploads::read_early(call, caller, bucket, key).await?;
+                }
                 _ => {}
             }
             let on = auth::object(call, caller, op, bucket, key).await?;

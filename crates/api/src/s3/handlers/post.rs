@@ -63,9 +63,6 @@ pub async fn post_object(
 ) -> S3Result<Answer> {
     let bucket = call.target.bucket.clone().unwrap_or_default();
     let content_type = call.header("content-type")?.unwrap_or_default();
-    if !content_type.starts_with("multipart/form-data") {
-        return Err(Code::AccessDenied.into());
-    }
     // Of a form, the fields count.
     refuse_locks(call, false, false)?;
     let mut form = Form::new(content_type)?;

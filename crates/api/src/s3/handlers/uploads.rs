@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::copy::chosen_algorithm;
 use super::{Encoding, count_parameter};
 use crate::s3::acl;
-use crate::s3::auth::{Authorised, OnBucket, OnObject};
+use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject, conditions};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -19,6 +19,10 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::sse;
 use crate::s3::tagging;
 use crate::s3::xml::Writer;
+
+/// The beginnings of the condition keys of what a request asks for, in lower case.
+const REQUEST_HEADER: &str = "s3:x-amz-";
+const REQUEST_TAG: &str = "s3:requestobjecttag";
 
 /// The most uploads or parts of one answer.
 const MAX_ENTRIES: usize = 1000;
@@ -41,6 +45,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
         checksum_kind: kind,
         tags: tagging::of_headers(call.headers)?,
         acl: acl::of_new(call.model, call.headers, on.bucket())?,
+        asked: conditions::of_upload(call.headers),
     };
     let initiator = on.caller().subject().map(|subject| subject.id());
     let upload = call
@@ -63,6 +68,31 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
         )?;
     }
     Ok(answer)
+}
+
+/// Reads what the request asked for that began the upload, if a policy of this caller or bucket has a condition on it.
+///
+/// # Errors
+/// Those of the model. An upload that there is not has asked for nothing.
+pub async fn read_early(
+    call: &mut Call<'_>,
+    caller: &Caller,
+    bucket: &str,
+    key: &str,
+) -> S3Result<()> {
+    let asks = |prefix| auth::depends_on(call, caller, bucket, prefix);
+    if !asks(REQUEST_HEADER)? && !asks(REQUEST_TAG)? {
+        return Ok(());
+    }
+    let (Ok(id), Some(found)) = (upload_id(call), auth::named(call.model, caller, bucket)?) else {
+        return Ok(());
+    };
+    match call.model.upload_to_write(&found, key, &id).await {
+        Ok(upload) => call.begun = Some(upload.meta),
+        Err(Error::NoSuchUpload) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
 }
 
 /// The protection that the headers ask for.

@@ -119,7 +119,7 @@ impl FormReader {
             State::AfterBoundary => self.after_boundary(),
             State::Headers => self.headers(out),
             State::Field { .. } => self.field(out),
-            State::File => Ok(self.file(out)),
+            State::File => self.file(out),
             State::Ended => {
                 self.buffer.clear();
                 Ok(false)
@@ -217,16 +217,26 @@ impl FormReader {
     }
 
     /// Passes on the bytes that cannot belong to a delimiter.
-    fn file(&mut self, out: &mut Vec<Event>) -> bool {
+    fn file(&mut self, out: &mut Vec<Event>) -> S3Result<bool> {
         if let Some(end) = find(&self.buffer, &self.delimiter) {
             push_data(out, self.buffer.split_to(end).freeze());
-            out.push(Event::End);
-            self.state = State::Ended;
-            return true;
+            // A line that only begins as the delimiter does would cut the file off.
+            return match self
+                .buffer
+                .get(self.delimiter.len()..self.delimiter.len() + 2)
+            {
+                None => Ok(false),
+                Some(b"\r\n" | b"--") => {
+                    out.push(Event::End);
+                    self.state = State::Ended;
+                    Ok(true)
+                }
+                Some(_) => Err(malformed()),
+            };
         }
         let sure = self.buffer.len().saturating_sub(self.delimiter.len() - 1);
         push_data(out, self.buffer.split_to(sure).freeze());
-        false
+        Ok(false)
     }
 }
 
