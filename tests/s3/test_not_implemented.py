@@ -116,9 +116,3 @@ def test_two_sub_resources(raw, bucket, nothing_changes):
             reply = raw.request(method, f"/{bucket}", [(name, "") for name in both])
             assert "Conflicting query string parameters" in answer(reply, 400, "InvalidArgument").body.decode()
 
-
-def test_a_body_without_a_length(raw, bucket, nothing_changes):
-    with nothing_changes():
-        chunked = [("Transfer-Encoding", "chunked"), ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")]
-        reply = raw.request("PUT", object_path(bucket, "k"), headers=chunked, body=b"1\r\nx\r\n0\r\n\r\n")
-        answer(reply, 501, "NotImplemented")
