@@ -7,9 +7,10 @@ use serde::Deserialize;
 use crate::black_box::root;
 
 /// The product's crates, from the ground up.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "archipel-boxed",
     "archipel-base",
+    "archipel-traces",
     "archipel-access",
     "archipel-storage",
     "archipel-net",
