@@ -8,6 +8,7 @@ use archipel_cluster::{BlockWriter, Cluster, Versioning, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::{Pool, Reservation, Staged};
 use archipel_storage::{BlockRef, Payload, Value};
+use archipel_traces::carry;
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
@@ -309,7 +310,7 @@ impl ContentWriter {
         let (cluster, durability) = (self.cluster.clone(), self.durability);
         // The task may outlive the writer. GC must not look at the tail before it ends.
         let guard = tail.guard.clone();
-        tail.committing = Some(tokio::spawn(async move {
+        tail.committing = Some(tokio::spawn(carry(async move {
             let _guard = guard;
             let how = WriteOptions {
                 versioning: Versioning::Plain,
@@ -327,7 +328,7 @@ impl ContentWriter {
             };
             cluster.write(&key, Some(value), how).await?;
             Ok(())
-        }));
+        })));
         tail.extents += 1;
         Ok(())
     }

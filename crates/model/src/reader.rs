@@ -10,6 +10,7 @@ use std::sync::Arc;
 use archipel_base::{Id, PartitionId, boxed};
 use archipel_cluster::{BlockStream, Cluster, Pin};
 use archipel_storage::{BlockRef, Payload, RowKey};
+use archipel_traces::carry;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -135,7 +136,7 @@ impl ObjectReader {
             _keep: self.keep.clone(),
         };
         let size = self.metadata.size;
-        tokio::spawn(async move { feeder.run(size, range).await });
+        tokio::spawn(carry(async move { feeder.run(size, range).await }));
         ObjectStream(Source::Fed(receiver))
     }
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::boxed;
+use archipel_traces::carry;
 use futures_util::future::try_join_all;
 
 use crate::Model;
@@ -221,7 +222,8 @@ impl Model {
         let (model, old) = (self.clone(), bucket.clone());
         // It goes on without its caller: else a client that goes away would leave all room taken
         // back until the token times out.
-        let shared = tokio::spawn(async move { model.share_out_again(&old, limit, wanted).await });
+        let shared = async move { model.share_out_again(&old, limit, wanted).await };
+        let shared = tokio::spawn(carry(shared));
         match shared.await {
             Ok(Err(Error::Conflict)) => {
                 tokio::time::sleep(PAUSE).await;

@@ -25,6 +25,7 @@ use archipel_cluster as cluster;
 use archipel_cluster::{Current, Decision, Intent, PointingRow, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, RowKey, Value};
+use archipel_traces::carry;
 use futures_util::future::try_join_all;
 
 use crate::Model;
@@ -303,12 +304,12 @@ impl Model {
     fn end_upload_later(&self, name: UploadName, row: RowKey, intent: Intent) {
         self.0.uploads.remove(&name);
         let model = self.clone();
-        tokio::spawn(async move {
+        tokio::spawn(carry(async move {
             if let Err(error) = intents::finish(model.cluster(), &row, &intent, true).await {
                 tracing::debug!(%error, "the row of an upload that is over is left to GC");
             }
             model.wake_gc();
-        });
+        }));
     }
 
     /// Returns the object if this upload became the object, so that a repeated completion succeeds.

@@ -6,14 +6,16 @@
 //! together, so that a call over an existing connection takes one round trip.
 
 mod serving;
+mod traced;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use archipel_base::NodeId;
 use archipel_base::codec::{self, Versioned};
+use archipel_traces::{Context, Span, Tracer};
 use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -65,6 +67,9 @@ struct Header {
     /// For content: the bytes that remain to be sent.
     #[serde(rename = "r", default)]
     remaining: u64,
+    /// The caller's span, if the call is made for a request that is sampled: see [`Context::to_bytes`].
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    span: Option<Bytes>,
 }
 
 const CONTROL: u8 = 1;
@@ -72,7 +77,7 @@ const DATA: u8 = 2;
 const BACKGROUND: u8 = 3;
 
 impl Header {
-    fn new(method: &str, class: Class, plain: Option<Duration>) -> Header {
+    fn new(method: &str, class: Class, plain: Option<Duration>, span: &Span) -> Header {
         let (class, remaining) = match class {
             Class::Small => (0, 0),
             Class::Control => (CONTROL, 0),
@@ -85,7 +90,15 @@ impl Header {
             plain: plain.is_some(),
             class,
             remaining,
+            span: span
+                .context()
+                .map(|context| Bytes::copy_from_slice(&context.to_bytes())),
         }
+    }
+
+    /// Returns the caller's span, if it tells one.
+    fn caller(&self) -> Option<Context> {
+        self.span.as_deref().and_then(Context::from_bytes)
     }
 
     fn class(&self) -> Class {
@@ -126,6 +139,7 @@ struct Inner {
     round_trips: Mutex<BTreeMap<NodeId, Duration>>,
     in_flight: AtomicU64,
     serving: Arc<Serving>,
+    tracer: OnceLock<Tracer>,
 }
 
 impl Rpc {
@@ -137,7 +151,14 @@ impl Rpc {
             round_trips: Mutex::default(),
             in_flight: AtomicU64::new(0),
             serving: Arc::default(),
+            tracer: OnceLock::new(),
         }))
+    }
+
+    /// Records the incoming calls of sampled requests from now on. Later calls of this function change
+    /// nothing.
+    pub fn trace_with(&self, tracer: Tracer) {
+        let _ = self.0.tracer.set(tracer);
     }
 
     /// Returns the transport under the calls.
@@ -160,12 +181,14 @@ impl Rpc {
     ) -> Result<Bytes, Error> {
         let begun = Instant::now();
         let in_flight = self.0.count_in_flight();
-        let asked = self.ask(peer, method, class, timeout, request);
+        let span = traced::call(peer, method);
+        let asked = self.ask(peer, method, class, timeout, request, &span);
         let answer = match tokio::time::timeout(timeout, asked).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::TimedOut(peer.id)),
         };
         drop(in_flight);
+        traced::ended(&span, &answer);
         if answer.is_ok() && matches!(class, Class::Control | Class::Small) {
             self.0.record_round_trip(peer.id, begun.elapsed());
         }
@@ -180,8 +203,10 @@ impl Rpc {
         class: Class,
         timeout: Duration,
         request: Bytes,
+        span: &Span,
     ) -> Result<Bytes, Error> {
-        let mut stream = self.open(peer, method, class, Some(timeout)).await?;
+        let opening = self.open(peer, method, class, Some(timeout), span);
+        let mut stream = opening.await?;
         stream.send.send(request).await?;
         stream.send.finish().await?;
         let reply = stream.receive.receive().await?;
@@ -206,13 +231,15 @@ impl Rpc {
         class: Class,
         timeout: Duration,
     ) -> Result<Stream, Error> {
-        let opening = self.open(peer, method, class, None);
+        let span = traced::call(peer, method);
+        let opening = self.open(peer, method, class, None, &span);
         let opened = match tokio::time::timeout(timeout, opening).await {
             Ok(opened) => opened,
             Err(_) => Err(Error::TimedOut(peer.id)),
         };
         self.0.count_made(method, opened.is_ok());
-        opened
+        traced::ended(&span, &opened);
+        opened.map(|stream| traced::until_closed(stream, span))
     }
 
     async fn open(
@@ -221,8 +248,9 @@ impl Rpc {
         method: &str,
         class: Class,
         plain: Option<Duration>,
+        span: &Span,
     ) -> Result<Stream, Error> {
-        let header = Header::new(method, class, plain);
+        let header = Header::new(method, class, plain, span);
         let mut stream = self.0.transport.open(peer, class).await?;
         stream.send.send(codec::encode(&header).into()).await?;
         Ok(stream)
@@ -247,11 +275,12 @@ impl Rpc {
     pub async fn serve(&self, service: Arc<dyn Service>) {
         while let Some(incoming) = self.0.transport.accept().await {
             let from = incoming.from;
-            let permit = self.0.serving.permit(from, service.knows(&from));
+            let is_known = service.knows(&from);
+            let permit = self.0.serving.permit(from, is_known);
             let (rpc, service) = (self.clone(), service.clone());
             tokio::spawn(async move {
                 let served = match permit {
-                    Some(_permit) => rpc.serve_one(&*service, incoming).await,
+                    Some(_permit) => rpc.serve_one(&*service, incoming, is_known).await,
                     None => refuse(incoming.stream, "too many calls at once").await,
                 };
                 if let Err(why) = served {
@@ -261,38 +290,68 @@ impl Rpc {
         }
     }
 
-    async fn serve_one(&self, service: &dyn Service, incoming: Incoming) -> Result<(), String> {
+    async fn serve_one(
+        &self,
+        service: &dyn Service,
+        incoming: Incoming,
+        is_known: bool,
+    ) -> Result<(), String> {
         let Incoming { from, mut stream } = incoming;
-        let text = |error: Error| error.to_string();
         let first = tokio::time::timeout(HEADER_TIMEOUT, stream.receive.receive()).await;
         let first = first.map_err(|_| "no header in time")?.map_err(text)?;
         let header = first.ok_or("a stream without a header")?;
         let header: Header = codec::decode(&header).map_err(|error| error.to_string())?;
         self.0.count_served(&header.method);
         stream.send.set_class(header.class());
-        if !header.plain {
-            return service.stream(from, &header.method, stream).await;
+        // Of strangers nobody knows that they are sampled: each of them could ask for any number of spans.
+        let caller = header.caller().filter(|_| is_known);
+        let span = traced::served(self.0.tracer.get(), &from, &header.method, caller);
+        let served = span
+            .within(answer(service, from, header, stream, &span))
+            .await;
+        if served.is_err() {
+            span.describe(|record| record.fail("broken"));
         }
-        let timeout = Duration::from_millis(header.timeout_ms).min(LONGEST);
-        let answering = async {
-            let request = stream.receive.receive().await.map_err(text)?;
-            let request = request.ok_or("a call without a request")?;
-            Ok(service.call(from, &header.method, request).await)
-        };
-        let answer: Result<_, String> = tokio::time::timeout(timeout, answering)
-            .await
-            .map_err(|_| "the caller's time is over")?;
-        let reply = match answer? {
-            Ok(answer) => framed(ANSWER, &answer),
-            Err(why) => framed(REFUSAL, why.as_bytes()),
-        };
-        stream.send.send(reply).await.map_err(text)?;
-        stream.send.finish().await.map_err(text)
+        served
     }
 }
 
+fn text(error: Error) -> String {
+    error.to_string()
+}
+
+/// Answers a call, or serves a stream to its end.
+async fn answer(
+    service: &dyn Service,
+    from: NodeId,
+    header: Header,
+    mut stream: Stream,
+    span: &Span,
+) -> Result<(), String> {
+    if !header.plain {
+        return service.stream(from, &header.method, stream).await;
+    }
+    let timeout = Duration::from_millis(header.timeout_ms).min(LONGEST);
+    let answering = async {
+        let request = stream.receive.receive().await.map_err(text)?;
+        let request = request.ok_or("a call without a request")?;
+        Ok(service.call(from, &header.method, request).await)
+    };
+    let answer: Result<_, String> = tokio::time::timeout(timeout, answering)
+        .await
+        .map_err(|_| "the caller's time is over")?;
+    let reply = match answer? {
+        Ok(answer) => framed(ANSWER, &answer),
+        Err(why) => {
+            span.describe(|record| record.fail("refused"));
+            framed(REFUSAL, why.as_bytes())
+        }
+    };
+    stream.send.send(reply).await.map_err(text)?;
+    stream.send.finish().await.map_err(text)
+}
+
 async fn refuse(mut stream: Stream, why: &str) -> Result<(), String> {
-    let text = |error: Error| error.to_string();
     let reply = framed(REFUSAL, why.as_bytes());
     stream.send.send(reply).await.map_err(text)?;
     stream.send.finish().await.map_err(text)
@@ -342,3 +401,6 @@ impl Inner {
         counts.entry(name.to_owned()).or_default().served += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use archipel_base::{BlockHash, boxed};
 use archipel_net::{Class, Stream};
 use archipel_storage as storage;
 use archipel_storage::{BlockRef, Value};
+use archipel_traces::carry;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -255,7 +256,7 @@ impl Remote {
         let room = peers.outbound.to(&member.node.node);
         let lagging = Arc::new(AtomicBool::new(false));
         let (node, flag) = (member.node.node, lagging.clone());
-        tokio::spawn(async move {
+        tokio::spawn(carry(async move {
             let class = Class::Data { remaining: 0 };
             let is_away = || peers.directory.is_suspected(&node);
             let open_stream = || peers.stream(&node, method::UPLOAD, class);
@@ -267,7 +268,7 @@ impl Remote {
                 flag.store(true, Ordering::SeqCst);
                 tracing::debug!(node = %node.short(), why, "an upload to a replica broke off");
             }
-        });
+        }));
         Some(Remote {
             index,
             items,

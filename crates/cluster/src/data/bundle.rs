@@ -17,6 +17,7 @@ use std::task::{Context, Wake, Waker};
 use archipel_base::NodeId;
 use archipel_base::codec::{self, Versioned};
 use archipel_net::Class;
+use archipel_traces::carry;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -185,7 +186,7 @@ impl Bundle {
         for (node, waiting) in queued {
             for message in messages(waiting) {
                 let data = self.data.clone();
-                tokio::spawn(async move { send(&data, &node, message).await });
+                tokio::spawn(carry(async move { send(&data, &node, message).await }));
             }
         }
     }
@@ -240,9 +241,9 @@ async fn send(data: &Arc<Data>, node: &NodeId, waiting: Vec<Waiting>) {
                 // The answers were too long for one message. Asking again changes nothing.
                 None => {
                     let (data, node) = (data.clone(), *node);
-                    tokio::spawn(async move {
+                    tokio::spawn(carry(async move {
                         drop(answer.send(data.ask_alone(&node, &call).await));
-                    });
+                    }));
                 }
             },
         }

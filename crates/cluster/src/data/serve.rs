@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::pieces::{self, FIRST_PIECE_BYTES};
-use archipel_base::{NodeId, Stamp};
+use archipel_base::{NodeId, PartitionId, Stamp};
 use archipel_net::{SendFrames, Stream};
 use archipel_storage as storage;
 use archipel_storage::{BlockRef, Pin};
+use archipel_traces::describe;
 use bytes::Bytes;
 
 use super::Data;
@@ -22,9 +23,15 @@ fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, String> {
     codec::decode(bytes).map_err(|error| error.to_string())
 }
 
+/// Tells the partition of what is served to the span of a sampled call.
+fn about(partition: PartitionId) {
+    describe(|record| record.set("archipel.partition", partition.0));
+}
+
 impl Data {
     /// Answers a row call of another node.
     pub(crate) async fn serve_row(self: &Arc<Data>, from: NodeId, call: RowCall) -> RowReply {
+        about(call.address.partition);
         let learnt = self.keep_up(from, call.address.epoch).await;
         let answer = match learnt {
             Ok(()) => self.answer(call).await,
@@ -58,6 +65,7 @@ pub(crate) async fn serve_upload(
     let text = |error: archipel_net::Error| error.to_string();
     let first = stream.receive.receive().await.map_err(text)?;
     let UploadOpen { address } = decode(&first.ok_or("an upload without its first frame")?)?;
+    about(address.partition);
     let upload = data.store().appender();
     let mut failed: Option<storage::Error> = None;
     while let Some(mut content) = stream.receive.receive().await.map_err(text)? {
@@ -111,6 +119,7 @@ pub(crate) async fn serve_fetch(
     if call.blocks.len() > MAX_FETCH {
         return Err(format!("more than {MAX_FETCH} blocks at once"));
     }
+    about(call.partition);
     let (blocks, _pin) = match call.row {
         None => (call.blocks.clone(), data.store().pin(&call.blocks)),
         Some(row) => {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use archipel_traces::carry;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
@@ -40,7 +41,7 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
         if let Some(future) = self.0.take()
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(future);
+            runtime.spawn(carry(future));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use archipel_base::{NodeId, boxed};
 use archipel_net::Class;
+use archipel_traces::carry;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
@@ -91,10 +92,10 @@ impl Node {
             let there = !peers.directory.is_suspected(&node);
             // The call runs in a task of its own, so that it continues if no caller waits any more.
             let told = there.then(|| {
-                tokio::spawn(async move {
+                tokio::spawn(carry(async move {
                     let class = Class::Control;
                     peers.call_bytes(&node, method, class, message).await
-                })
+                }))
             });
             async move {
                 let Some(told) = told else {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use archipel_base::{NodeId, boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
+use archipel_traces::carry;
 
 use super::row;
 use crate::Model;
@@ -231,7 +232,7 @@ impl Model {
     #[boxed]
     pub async fn delete_access_key(&self, id: &str) -> Result<Vec<NodeId>, Error> {
         let (model, id) = (self.clone(), id.to_owned());
-        let deletion = tokio::spawn(async move { model.delete_key_row(&id).await });
+        let deletion = tokio::spawn(carry(async move { model.delete_key_row(&id).await }));
         let broken = |error| {
             Error::Internal(format!(
                 "the task that deletes an access key failed: {error}"

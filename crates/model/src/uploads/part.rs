@@ -8,6 +8,7 @@ use archipel_cluster::WriteOptions;
 use archipel_storage::Value;
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::Pool;
+use archipel_traces::carry;
 use bytes::Bytes;
 
 use crate::Model;
@@ -100,11 +101,11 @@ impl PartWriter {
         );
         part.stamp = written?;
         part.is_settled = true;
-        tokio::spawn(queue_gc_if_ended(
+        tokio::spawn(carry(queue_gc_if_ended(
             self.model.clone(),
             self.upload,
             self.in_use,
-        ));
+        )));
         ended.map(|_| part)
     }
 }
