@@ -8,7 +8,7 @@
 //! | [`cli`] | commands and their arguments |
 //! | [`config`] | settings: read, checked, typed |
 //! | [`client`], [`socket`] | the client of the admin API, local sockets |
-//! | [`node`], [`storage`], [`endpoints`] | a running node: storage, model and endpoints, wired together |
+//! | [`node`], [`storage`], [`model`], [`endpoints`] | a running node: storage, model and endpoints, wired together |
 //! | [`listeners`] | the addresses for users' clients |
 //! | [`network`], [`discovery`] | the network between nodes; looking nodes up |
 //! | [`founding`], [`first_start`] | who founds a cluster alone; the first bucket and access key |
@@ -53,6 +53,7 @@ mod login_link;
 mod logs;
 mod metadata;
 mod metrics;
+mod model;
 mod network;
 mod node;
 mod process;

@@ -7,10 +7,7 @@ use archipel_api::admin::{self, Admin, Inside, Trust};
 use archipel_api::serve::Door;
 use archipel_api::serve::tls::Tls;
 use archipel_base::clock::{SystemClock, WallClock};
-use archipel_base::random::SystemRandom;
-use archipel_base::stamp::StampClock;
-use archipel_cluster::{Cluster, ClusterOptions, Network};
-use archipel_model::{Model, ModelOptions};
+use archipel_model::Model;
 use archipel_storage::Store;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -22,15 +19,15 @@ use crate::acme::Acme;
 use crate::client::Failure;
 use crate::config::Settings;
 use crate::identity::Identity;
-use crate::listeners::{self, Addresses, Listeners, listen};
+use crate::listeners::{Addresses, Listeners, listen};
 use crate::lock::FolderLock;
 use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
 use crate::{
-    acme, audit, background, certificates, endpoints, event_targets, first_start, founding,
-    keyring, metrics, socket, storage,
+    acme, audit, background, certificates, endpoints, event_targets, first_start, listeners,
+    metrics, model, socket, storage,
 };
 
 /// The threads for blocking work outside storage: name lookups and small files.
@@ -104,7 +101,7 @@ impl Node {
             Some(links) => links.members.clock(),
             None => Arc::new(SystemClock),
         };
-        let model = open_model(&settings, &store, &identity, network, clock.clone()).await?;
+        let model = model::open(&settings, &store, &identity, network, clock.clone()).await?;
         let mut background = background::start(&settings, &model, &store);
         let first = settings.first_start.clone();
         background.spawn(first_start::run(model.clone(), first));
@@ -327,52 +324,6 @@ impl Node {
             signal = signals.next() => Err(format!("ended at once by a second signal ({signal})")),
         }
     }
-}
-
-/// Opens the model on a store of this node without a cluster.
-///
-/// # Errors
-/// A text for the operator.
-pub async fn open_model(
-    settings: &Settings,
-    store: &Store,
-    identity: &Identity,
-    network: Option<Network>,
-    wall: Arc<dyn WallClock>,
-) -> Result<Model, String> {
-    let cluster = Cluster::open(ClusterOptions {
-        store: store.clone(),
-        node: identity.node(),
-        level: archipel_cluster::layout::LEVEL,
-        stamps: StampClock::new(store.writer()),
-        wall: wall.clone(),
-        random: Arc::new(SystemRandom),
-        durability: settings.durability,
-        sizes: archipel_cluster::Sizes::USUAL,
-        times: archipel_cluster::Times::USUAL,
-        hooks: archipel_model::HOOKS,
-        network,
-    })
-    .await
-    .map_err(|error| format!("cannot read the layout: {error}"))?;
-    if settings.cluster.founds_alone() && cluster.epoch().is_none() {
-        founding::check(settings, store.boot(), identity)?;
-        let capacity = storage::capacity_bytes(settings, store).await;
-        let founded = cluster.found(&settings.cluster.zone, capacity).await;
-        founded.map_err(|error| format!("cannot write the layout: {error}"))?;
-    }
-    let limits = &settings.limits;
-    let options = ModelOptions {
-        control_lease: limits.control_lease,
-        suspension_clock: wall,
-        day: limits.lifecycle_day,
-        buckets_per_user: limits.buckets_per_user,
-        ring_secrets: keyring::secrets(settings)?,
-        ..ModelOptions::default()
-    };
-    Model::open_with(cluster, options)
-        .await
-        .map_err(|error| format!("cannot read the buckets and keys: {error}"))
 }
 
 /// Waits for the endpoints to close, up to the deadline.

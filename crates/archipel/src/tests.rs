@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::config::Disk;
 use crate::identity::Identity;
 use crate::lock::FolderLock;
-use crate::{config, disks, drain, node, process, socket, storage};
+use crate::{config, disks, drain, model, process, socket, storage};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -184,7 +184,7 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
     };
     let storage = tokio::time::timeout(Duration::from_secs(60), opened);
     let storage = storage.await.expect("the disks are free");
-    let model = node::open_model(
+    let model = model::open(
         &settings,
         &storage.store,
         &identity,
