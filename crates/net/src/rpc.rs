@@ -5,6 +5,7 @@
 //! and receives one, whose first byte tells an answer from a refusal. Header and request leave
 //! together, so that a call over an existing connection takes one round trip.
 
+mod header;
 mod serving;
 mod traced;
 
@@ -14,16 +15,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use archipel_base::NodeId;
-use archipel_base::codec::{self, Versioned};
-use archipel_traces::{Context, Span, Tracer};
+use archipel_base::codec;
+use archipel_traces::{Span, Tracer};
 use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::transport::{Class, Incoming, MAX_FRAME_BYTES, Peer, Stream, Transport};
+use header::Header;
 use serving::Serving;
 
 /// The longest time that a plain call may take.
@@ -48,73 +49,6 @@ pub trait Service: Send + Sync + 'static {
 
     /// Serves a stream to its end. After an `Err` the stream is broken off.
     async fn stream(&self, from: NodeId, method: &str, stream: Stream) -> Result<(), String>;
-}
-
-/// The first frame of a stream.
-#[derive(Serialize, Deserialize)]
-struct Header {
-    #[serde(rename = "m")]
-    method: String,
-    /// The time that the caller of a plain call waits for the answer.
-    #[serde(rename = "t", default)]
-    timeout_ms: u64,
-    #[serde(rename = "p", default)]
-    plain: bool,
-    /// The caller's class, so that the answer is equally urgent: see [`Class`]. Unknown values mean
-    /// small.
-    #[serde(rename = "c", default)]
-    class: u8,
-    /// For content: the bytes that remain to be sent.
-    #[serde(rename = "r", default)]
-    remaining: u64,
-    /// The caller's span, if the call is made for a request that is sampled: see [`Context::to_bytes`].
-    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
-    span: Option<Bytes>,
-}
-
-const CONTROL: u8 = 1;
-const DATA: u8 = 2;
-const BACKGROUND: u8 = 3;
-
-impl Header {
-    fn new(method: &str, class: Class, plain: Option<Duration>, span: &Span) -> Header {
-        let (class, remaining) = match class {
-            Class::Small => (0, 0),
-            Class::Control => (CONTROL, 0),
-            Class::Data { remaining } => (DATA, remaining),
-            Class::Background => (BACKGROUND, 0),
-        };
-        Header {
-            method: method.to_owned(),
-            timeout_ms: plain.map_or(0, |timeout| timeout.as_millis() as u64),
-            plain: plain.is_some(),
-            class,
-            remaining,
-            span: span
-                .context()
-                .map(|context| Bytes::copy_from_slice(&context.to_bytes())),
-        }
-    }
-
-    /// Returns the caller's span, if it tells one.
-    fn caller(&self) -> Option<Context> {
-        self.span.as_deref().and_then(Context::from_bytes)
-    }
-
-    fn class(&self) -> Class {
-        match self.class {
-            CONTROL => Class::Control,
-            DATA => Class::Data {
-                remaining: self.remaining,
-            },
-            BACKGROUND => Class::Background,
-            _ => Class::Small,
-        }
-    }
-}
-
-impl Versioned for Header {
-    const VERSION: u8 = 1;
 }
 
 /// Counters of one method since the start.

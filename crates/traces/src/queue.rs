@@ -30,13 +30,13 @@ struct Counters {
 
 /// The end of the queue where spans come in.
 pub(crate) struct Entrance {
-    sender: mpsc::Sender<Box<Record>>,
+    sender: mpsc::Sender<Record>,
     counters: Arc<Counters>,
 }
 
 /// The end of the queue where spans go out, for the one that sends them to the collector.
 pub struct Queue {
-    receiver: mpsc::Receiver<Box<Record>>,
+    receiver: mpsc::Receiver<Record>,
     counters: Arc<Counters>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn queue() -> (Entrance, Queue) {
 }
 
 impl Entrance {
-    pub fn put(&self, record: Box<Record>) {
+    pub fn put(&self, record: Record) {
         if self.sender.try_send(record).is_err() {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -70,12 +70,12 @@ impl Entrance {
 impl Queue {
     /// Waits for finished spans and appends at most `most` of them to `batch`. Returns their number;
     /// 0 means that there will be none any more. Cancel-safe.
-    pub async fn receive(&mut self, batch: &mut Vec<Box<Record>>, most: usize) -> usize {
+    pub async fn receive(&mut self, batch: &mut Vec<Record>, most: usize) -> usize {
         self.receiver.recv_many(batch, most).await
     }
 
     /// Returns a finished span if one waits.
-    pub fn try_receive(&mut self) -> Option<Box<Record>> {
+    pub fn try_receive(&mut self) -> Option<Record> {
         self.receiver.try_recv().ok()
     }
 

@@ -169,7 +169,7 @@ impl Drop for Span {
         let record = live.record.lock().take();
         if let Some(mut record) = record {
             record.end_ns = live.anchor.elapsed_ns();
-            live.shared.entrance.put(record);
+            live.shared.entrance.put(*record);
         }
     }
 }

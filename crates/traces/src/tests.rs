@@ -26,7 +26,7 @@ fn parse(header: &str) -> Option<Received> {
 }
 
 fn finished(queue: &mut Queue) -> Vec<Record> {
-    std::iter::from_fn(|| queue.try_receive().map(|record| *record)).collect()
+    std::iter::from_fn(|| queue.try_receive()).collect()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use archipel_base::random::SeededRandom;
 use archipel_traces::{Context, Sampling, Span, Tracer};
 use serde::{Deserialize, Serialize};
 
+use super::header::DATA;
 use super::*;
 
 /// The header of releases without traces.

@@ -104,7 +104,7 @@ fn tracer() -> (Tracer, Queue) {
 }
 
 /// Waits for so many spans.
-async fn spans(queue: &mut Queue, count: usize) -> Vec<Box<Record>> {
+async fn spans(queue: &mut Queue, count: usize) -> Vec<Record> {
     let mut spans = Vec::new();
     while spans.len() < count {
         let received = queue.receive(&mut spans, count);
@@ -166,7 +166,7 @@ async fn sampled_call_has_a_span_on_both_sides() {
                 .all(|span| span.context.trace == context.trace)
         );
         for (method, failed) in [("no", true), ("flow", false)] {
-            let of = |spans: &[Box<Record>]| spans.iter().find(|s| s.name == method).cloned();
+            let of = |spans: &[Record]| spans.iter().find(|s| s.name == method).cloned();
             let (call, served) = (of(&ours).unwrap(), of(&theirs).unwrap());
             assert_eq!(call.parent, Some(context.span), "{:?}", pair.kind);
             assert_eq!(served.parent, Some(call.context.span), "{:?}", pair.kind);
