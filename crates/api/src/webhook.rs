@@ -1,14 +1,16 @@
-//! Posts messages to an address: the webhooks of events and of the audit log.
+//! Posts messages to an address: the webhooks of events and of the audit log, the collector of traces.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+
+use crate::fetch;
 
 /// The time for one attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Webhook {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     address: Uri,
-    authorization: Option<HeaderValue>,
+    headers: HeaderMap,
 }
 
 impl Webhook {
@@ -28,44 +30,59 @@ impl Webhook {
     /// # Errors
     /// A text for the operator: the system trusts no certificate, or the token cannot be sent.
     pub fn new(address: Uri, token: Option<&str>) -> Result<Webhook, String> {
-        let connector = HttpsConnectorBuilder::new();
-        let connector = match address.scheme_str() {
-            Some("https") => connector
-                .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-                .map_err(|error| format!("cannot read the certificates of the system: {error}"))?,
-            // No certificate is needed.
-            _ => connector.with_tls_config(without_roots()?),
-        };
-        let connector = connector.https_or_http().enable_http1().build();
-        let authorization = token.map(|token| {
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
             let value = HeaderValue::from_str(&format!("Bearer {token}"));
             let mut value = value.map_err(|_| "the token holds a character that cannot be sent")?;
             value.set_sensitive(true);
-            Ok::<_, &str>(value)
-        });
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        Webhook::with_headers(address, headers, None)
+    }
+
+    /// Returns the webhook with this address. Requests carry these headers. Certificates are checked
+    /// with those in `roots`, in PEM, or else with those that the system trusts.
+    ///
+    /// # Errors
+    /// A text for the operator: there is no certificate to check with.
+    pub fn with_headers(
+        address: Uri,
+        mut headers: HeaderMap,
+        roots: Option<&[u8]>,
+    ) -> Result<Webhook, String> {
+        let connector = HttpsConnectorBuilder::new();
+        let connector = match (address.scheme_str(), roots) {
+            (Some("https"), Some(roots)) => {
+                connector.with_tls_config((*fetch::trust(Some(roots))?).clone())
+            }
+            (Some("https"), None) => connector
+                .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+                .map_err(|error| format!("cannot read the certificates of the system: {error}"))?,
+            // No certificate is needed.
+            _ => connector.with_tls_config((*fetch::trust_nobody()?).clone()),
+        };
+        let connector = connector.https_or_http().enable_http1().build();
+        let agent = HeaderValue::from_static(concat!("archipel/", env!("CARGO_PKG_VERSION")));
+        headers.insert(header::USER_AGENT, agent);
         Ok(Webhook {
             client: Client::builder(TokioExecutor::new()).build(connector),
             address,
-            authorization: authorization.transpose()?,
+            headers,
         })
     }
 
     /// Posts a message. Returns once the server has answered with 2xx.
     ///
     /// # Errors
-    /// The reason why it may not have arrived. It never shows the token.
+    /// The reason why it may not have arrived. It never shows the token, nor another header.
     pub async fn post(&self, content_type: &'static str, message: Bytes) -> Result<(), String> {
-        let mut request = Request::post(self.address.clone())
-            .header(header::CONTENT_TYPE, content_type)
-            .header(
-                header::USER_AGENT,
-                concat!("archipel/", env!("CARGO_PKG_VERSION")),
-            );
-        if let Some(authorization) = &self.authorization {
-            request = request.header(header::AUTHORIZATION, authorization);
-        }
-        let request = request.body(Full::new(message));
-        let request = request.map_err(|error| error.to_string())?;
+        let request = Request::post(self.address.clone()).body(Full::new(message));
+        let mut request = request.map_err(|error| error.to_string())?;
+        request.headers_mut().clone_from(&self.headers);
+        let content_type = HeaderValue::from_static(content_type);
+        request
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type);
         let exchange = async {
             let answer = self.client.request(request).await.map_err(|e| why(&e))?;
             let status = answer.status();
@@ -80,15 +97,6 @@ impl Webhook {
         let answered = tokio::time::timeout(TIMEOUT, exchange).await;
         answered.unwrap_or_else(|_| Err("it did not answer in time".into()))
     }
-}
-
-fn without_roots() -> Result<rustls::ClientConfig, String> {
-    let provider = rustls::crypto::ring::default_provider();
-    let config = rustls::ClientConfig::builder_with_provider(provider.into());
-    let config = config.with_safe_default_protocol_versions();
-    let config = config.map_err(|error| error.to_string())?;
-    let roots = rustls::RootCertStore::empty();
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Returns an error with its causes: the last one is the one that helps.

@@ -14,6 +14,7 @@ use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
 use archipel_console::{Console, ConsoleConfig};
 use archipel_model::Model;
+use archipel_traces::Tracer;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -159,16 +160,17 @@ fn rates(settings: &Settings) -> Rates {
     )
 }
 
-/// Serves a door until `stop` turns true and the running requests have ended.
+/// Serves a door until `stop` turns true and the running requests have ended. `tracer` begins their spans.
 pub async fn serve_door(
     door: impl Door,
     listener: TcpListener,
     tls: Option<Tls>,
+    tracer: Tracer,
     mut stop: watch::Receiver<bool>,
 ) {
     let stopped = async move {
         // An error means that the sender is gone, which also means stop.
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    serve::serve(vec![listener], door, tls, stopped).await;
+    serve::serve(vec![listener], door, tls, tracer, stopped).await;
 }

@@ -20,7 +20,7 @@
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
 //! | [`metadata`] | changing the engine of the metadata; rebuilding the index of blocks |
 //! | [`certificates`], [`acme`] | TLS for users and operators; certificates from an authority |
-//! | [`audit`], [`event_targets`] | the targets of the audit log, and of events |
+//! | [`audit`], [`event_targets`], [`traces`] | the targets of the audit log, of events, and of traces |
 //! | [`keyring`] | what opens the keyring |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the deliberately unsafe mode that the power-cut tests must detect |
@@ -62,6 +62,7 @@ mod snapshots;
 mod socket;
 mod status;
 mod storage;
+mod traces;
 mod unsafe_no_fsync;
 mod version;
 

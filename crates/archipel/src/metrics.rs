@@ -27,6 +27,7 @@ mod journal;
 pub mod keyring;
 pub mod lifecycle;
 mod lookups;
+pub mod traces;
 pub mod upkeep;
 
 /// Registers the metrics of the process, the build and the store.

@@ -9,6 +9,7 @@ use archipel_api::serve::tls::Tls;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_model::Model;
 use archipel_storage::Store;
+use archipel_traces::Tracer;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -27,7 +28,7 @@ use crate::status::NodeView;
 use crate::storage::Storage;
 use crate::{
     acme, audit, background, certificates, endpoints, event_targets, first_start, listeners,
-    metrics, model, socket, storage,
+    metrics, model, socket, storage, traces,
 };
 
 /// The threads for blocking work outside storage: name lookups and small files.
@@ -65,6 +66,8 @@ pub struct Node {
     tasks: JoinSet<()>,
     links: Option<Links>,
     audit: audit::Targets,
+    tracer: Tracer,
+    traces: traces::Export,
     /// Tasks beside the endpoints. They may be dropped at any moment.
     background: JoinSet<()>,
     _lock: FolderLock,
@@ -101,11 +104,14 @@ impl Node {
             Some(links) => links.members.clock(),
             None => Arc::new(SystemClock),
         };
+        let configured = settings.traces.as_ref();
+        let (tracer, traces) = traces::start(configured, &identity.node_id(), clock.clone())?;
         let model = model::open(&settings, &store, &identity, network, clock.clone()).await?;
         let mut background = background::start(&settings, &model, &store);
         let first = settings.first_start.clone();
         background.spawn(first_start::run(model.clone(), first));
         if let (Some(links), Some(network)) = (&links, &settings.cluster.network) {
+            links.rpc.trace_with(tracer.clone());
             links.start(model.cluster(), &mut background);
             let zone = &settings.cluster.zone;
             links.find(network, zone, model.cluster(), &mut background);
@@ -129,6 +135,8 @@ impl Node {
             acme,
             signals,
             audit: audit::Targets::default(),
+            tracer,
+            traces,
             stop: watch::channel(false).0,
             tasks: JoinSet::new(),
             _lock: lock,
@@ -163,6 +171,7 @@ impl Node {
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
+        metrics::traces::register(&mut registry, self.tracer.clone());
         event_targets::declare(&self.model, &self.settings)?;
         metrics::events::register(&mut registry, self.model.clone());
         let opened = audit::open(&self.settings.audit, clock.clone(), &mut registry)?;
@@ -209,7 +218,7 @@ impl Node {
             token(&self.settings.admin.token).as_deref(),
             token(&self.settings.admin.metrics_token).as_deref(),
         );
-        let admin = Arc::new(admin.with_audit(audit));
+        let admin = Arc::new(admin.with_audit(audit).with_tracer(self.tracer.clone()));
         s3.set_health(endpoints::health(admin.clone()));
         if let (Some(listener), Some(of_console)) = (listeners.console, &settings.console) {
             let (inside, at) = (Inside::new(admin.clone()), self.addresses);
@@ -248,7 +257,7 @@ impl Node {
 
     /// Serves a door once the buckets and keys are known.
     fn open_door(&mut self, section: &str, door: impl Door, listener: TcpListener) {
-        let tls = self.tls_of(section);
+        let (tls, tracer) = (self.tls_of(section), self.tracer.clone());
         let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
         self.tasks.spawn(async move {
             // Until then, connections wait in the listener's queue.
@@ -256,7 +265,7 @@ impl Node {
                 () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            endpoints::serve_door(door, listener, tls, stop).await;
+            endpoints::serve_door(door, listener, tls, tracer, stop).await;
         });
     }
 
@@ -302,6 +311,7 @@ impl Node {
             store,
             settings,
             audit,
+            traces,
             ..
         } = self;
         stop.send_replace(true);
@@ -309,7 +319,7 @@ impl Node {
             let deadline = Duration::from_secs(deadline_seconds.into()) + CUT_OFF_TIME;
             // Running requests still need the other nodes.
             finish(tasks, deadline).await;
-            audit.finish().await;
+            tokio::join!(audit.finish(), traces.finish());
             // This precedes the transport, because tasks that wait for calls would keep it from
             // closing.
             background.shutdown().await;

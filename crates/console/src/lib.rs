@@ -79,6 +79,9 @@ mod tests;
 mod tokens;
 mod users;
 
+/// The name of all requests in metrics and traces.
+const OPERATION: &str = "Page";
+
 /// Settings of the console.
 #[derive(Clone, Debug)]
 pub struct ConsoleConfig {
@@ -157,7 +160,14 @@ impl Door for Console {
         let (started, under_way) = (Instant::now(), self.metrics.enter());
         let answer = self.handle(request.map(Body::new)).await;
         let status = answer.status().as_u16();
-        self.metrics.answered("Page", status, started.elapsed(), 0);
+        // Last: requests of a page to S3 in this process describe the same span.
+        archipel_traces::describe(|record| {
+            record.rename(OPERATION);
+            record.set("archipel.operation", OPERATION);
+            record.set("archipel.endpoint", "console");
+        });
+        self.metrics
+            .answered(OPERATION, status, started.elapsed(), 0);
         let sent = self.metrics.concerned(None, None, status, 0);
         let answer = answer.map(|body| body.map_err(BoxError::from).boxed_unsync());
         answer.map(|body| {

@@ -1,4 +1,4 @@
-//! Writes each request of an operator down in the audit log. Probes and scrapes of metrics are left
+//! Writes each request of an operator down in the audit log, and makes its span. Probes and scrapes of metrics are left
 //! out: they change nothing, and there are many.
 
 use std::net::IpAddr;
@@ -11,10 +11,19 @@ use super::Trust;
 use super::answer::Answer;
 use super::auth::{Caller, identify};
 use super::route::Door;
-use crate::serve::Peer;
+use crate::serve::{Peer, spans};
 
 /// The paths that are left out.
 const QUIET: [&str; 4] = ["/health", "/health/live", "/health/quorum", "/metrics"];
+
+/// What all spans of this endpoint say.
+const AS_ADMIN: spans::Outcome<'static> = spans::Outcome {
+    endpoint: "admin",
+    operation: "Admin",
+    request_id: "",
+    bucket: None,
+    code: "",
+};
 
 /// Answers a request that came from `peer`, or over the local socket.
 pub(super) async fn handle<B>(
@@ -41,7 +50,11 @@ where
     let shows_secret = parts.uri.path().ends_with("/secret");
     entry.action(if shows_secret { "ReadSecret" } else { "Admin" });
     entry.who(caller.as_ref().ok().and_then(Caller::name));
-    let answer = door.handle(caller, Request::from_parts(parts, body)).await;
+    let request = Request::from_parts(parts, body);
+    let span = spans::begin(&door.admin().tracer, &request);
+    let answer = span.within(door.handle(caller, request)).await;
+    spans::answered(&span, &answer);
+    span.enter(|| spans::describe(&AS_ADMIN));
     entry.answered(answer.status().as_u16(), "", 0);
     if let Some(bytes) = answer.body().size_hint().exact() {
         entry.sent(bytes);

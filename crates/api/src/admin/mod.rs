@@ -36,6 +36,7 @@
 use std::sync::Arc;
 
 use archipel_model::Model;
+use archipel_traces::Tracer;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -138,6 +139,7 @@ pub struct Admin {
     metrics: Arc<Registry>,
     tokens: auth::Tokens,
     audit: Audit,
+    tracer: Tracer,
     snapshots: Arc<Mutex<snapshots::LastSnapshot>>,
     /// The resources that tokens can be scoped to.
     resources: Arc<[String]>,
@@ -168,6 +170,7 @@ impl Admin {
             metrics,
             tokens: auth::Tokens::new(token, metrics_token),
             audit: Audit::default(),
+            tracer: Tracer::default(),
             snapshots: Arc::default(),
             resources: operations::resources(&openapi::base()).into(),
         }
@@ -177,5 +180,11 @@ impl Admin {
     #[must_use]
     pub fn with_audit(self, audit: Audit) -> Admin {
         Admin { audit, ..self }
+    }
+
+    /// Sets what begins the spans of requests.
+    #[must_use]
+    pub fn with_tracer(self, tracer: Tracer) -> Admin {
+        Admin { tracer, ..self }
     }
 }

@@ -33,7 +33,7 @@ use crate::s3::service::{counted, leave, log_cause, set_length};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
-use crate::serve::{Body, BoxError, Door, Limits, Metrics, Peer, Rates, Secure};
+use crate::serve::{Body, BoxError, Door, Limits, Metrics, Peer, Rates, Secure, spans};
 
 /// The most polls at once.
 const POLLS: usize = 20_000;
@@ -167,6 +167,13 @@ impl K2v {
         let sent = metrics.concerned(bucket, user, status, received);
         entry.action(operation);
         entry.answered(status, code, received);
+        spans::describe(&spans::Outcome {
+            endpoint: "k2v",
+            operation,
+            request_id: &request_id,
+            bucket,
+            code,
+        });
         // No query, no headers: they carry signatures.
         tracing::info!(
             target: "archipel::access",

@@ -36,7 +36,7 @@ use super::target::Target;
 use crate::audit::Entry;
 use crate::iam;
 use crate::serve::metrics::{Guard, Sent};
-use crate::serve::{Door, Limits, Metrics};
+use crate::serve::{Door, Limits, Metrics, spans};
 
 use exchange::Exchange;
 
@@ -99,6 +99,7 @@ impl S3 {
         let guard = shared.metrics.enter();
         let (parts, inner) = request.into_parts();
         if let Some(check) = health::asked(&parts, &shared.config.base_domains) {
+            archipel_traces::forget();
             return shared.health.answer(check, &parts.method).await;
         }
         let request_id = self.request_id();
@@ -151,6 +152,13 @@ impl S3 {
         entry.action(operation);
         entry.resource(bucket, key.or(learned.key.as_deref()));
         entry.answered(status, status_code, received);
+        spans::describe(&spans::Outcome {
+            endpoint: "s3",
+            operation,
+            request_id: &request_id,
+            bucket,
+            code: status_code,
+        });
         // No query, no headers: they carry signatures.
         tracing::info!(
             target: "archipel::access",

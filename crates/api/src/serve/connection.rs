@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use archipel_traces::Tracer;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Version, header};
 use http_body::Frame;
@@ -18,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Body, Door, Peer, Secure};
+use super::{Body, Door, Peer, Secure, spans};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -29,17 +30,26 @@ const QUIET_PERIODS: u32 = 10;
 /// be on its way. The answer to it says that it was the last.
 const LAST_REQUEST: Duration = Duration::from_millis(500);
 
-/// Serves a connection while requests come or answers move. `streams` bounds the HTTP/2 requests on
-/// all connections. `secure` says that the stream is a TLS session. `stopping` closes when the server
-/// stops.
+/// What the connections of a server share.
+#[derive(Clone)]
+pub struct Common {
+    /// The permits of HTTP/2 requests in progress on all connections: one connection can have many.
+    pub streams: Arc<Semaphore>,
+    /// Begins the spans of requests.
+    pub tracer: Tracer,
+    /// Closes when the server stops.
+    pub stopping: watch::Receiver<()>,
+}
+
+/// Serves a connection while requests come or answers move. `secure` says that the stream is a TLS
+/// session.
 pub async fn serve<D, T>(
     door: D,
     builder: Builder<TokioExecutor>,
-    streams: Arc<Semaphore>,
+    common: Common,
     stream: T,
     peer: Option<Peer>,
     secure: bool,
-    mut stopping: watch::Receiver<()>,
 ) where
     D: Door,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -48,9 +58,10 @@ pub async fn serve<D, T>(
     let period = door.limits().write_stall;
     let proxies = door.limits().proxies;
     let activity = Arc::new(Activity::default());
+    let mut stopping = common.stopping.clone();
     let stream = TokioIo::new(StallLimited::new(stream, period));
     let service = service_fn({
-        let (activity, stopping) = (activity.clone(), stopping.clone());
+        let activity = activity.clone();
         move |mut request: Request<Incoming>| {
             if let Some(peer) = peer {
                 let client = Peer(proxies.client(peer.0, request.headers()));
@@ -59,9 +70,8 @@ pub async fn serve<D, T>(
             if secure {
                 request.extensions_mut().insert(Secure);
             }
-            let (streams, stopping) = (streams.clone(), stopping.clone());
             let request = Box::new(request);
-            handle(door.clone(), activity.clone(), streams, stopping, request)
+            handle(door.clone(), activity.clone(), common.clone(), request)
         }
     });
     let connection = builder.serve_connection(stream, service);
@@ -140,29 +150,31 @@ impl Drop for Handling {
 async fn handle<D: Door>(
     door: D,
     activity: Arc<Activity>,
-    streams: Arc<Semaphore>,
-    stopping: watch::Receiver<()>,
+    common: Common,
     request: Box<Request<Incoming>>,
 ) -> Result<Response<Body>, Infallible> {
     let is_http2 = request.version() == Version::HTTP_2;
     let _place = match is_http2 {
         // The semaphore is never closed.
-        true => streams.acquire().await.ok(),
+        true => common.streams.acquire().await.ok(),
         false => None,
     };
     let handling = Handling::begin(&activity);
-    let mut answer = Box::pin(door.answer(*request)).await;
+    let span = spans::begin(&common.tracer, &request);
+    let mut answer = Box::pin(span.within(door.answer(*request))).await;
+    spans::answered(&span, &answer);
     drop(handling);
     // The sender is dropped when the server shall stop.
-    if !is_http2 && stopping.has_changed().is_err() {
+    if !is_http2 && common.stopping.has_changed().is_err() {
         let close = HeaderValue::from_static("close");
         answer.headers_mut().insert(header::CONNECTION, close);
     }
-    Ok(answer.map(|body| {
+    let answer = answer.map(|body| {
         body.map_frame(move |frame: Frame<Bytes>| {
             activity.step();
             frame
         })
         .boxed_unsync()
-    }))
+    });
+    Ok(spans::until_sent(answer, span))
 }

@@ -11,13 +11,14 @@
 //! | `proxies` | proxies that tell the addresses of clients |
 //! | `rates` | requests a second by address and by user |
 //! | [`tls`] | certificates and handshakes |
-//! | [`metrics`] | counters of a door |
+//! | [`metrics`], `spans` | counters of a door; spans of requests |
 
 mod addresses;
 pub(crate) mod connection;
 pub mod metrics;
 mod proxies;
 mod rates;
+pub(crate) mod spans;
 mod stall;
 pub mod tls;
 
@@ -27,6 +28,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_traces::Tracer;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -39,6 +41,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::server::TlsStream;
 
 pub(crate) use addresses::Addresses;
+use connection::Common;
 pub use metrics::Metrics;
 pub use proxies::{Network, Proxies, ProxyHeader};
 pub use rates::Rates;
@@ -166,17 +169,24 @@ const LAST_CONNECTIONS: Duration = Duration::from_millis(50);
 /// A stopping server gives a handshake that has begun so long to end.
 const LAST_HANDSHAKE: Duration = Duration::from_millis(500);
 
-/// Serves until `shutdown` resolves. Requests in progress then have a limited time to end.
+/// Serves until `shutdown` resolves. Requests in progress then have a limited time to end. `tracer` begins
+/// the spans of requests.
 pub async fn serve<D: Door>(
     listeners: Vec<TcpListener>,
     door: D,
     tls: Option<Tls>,
+    tracer: Tracer,
     shutdown: impl Future<Output = ()>,
 ) {
     let limits = door.limits();
     let places = Arc::new(Semaphore::new(limits.connections));
     let addresses = Addresses::new(limits);
     let (stop, stopping) = watch::channel(());
+    let common = Common {
+        streams: Arc::new(Semaphore::new(limits.connections)),
+        tracer,
+        stopping,
+    };
     let mut accepting = JoinSet::new();
     let narrow = Buffers {
         read_bytes: limits.head_bytes,
@@ -190,8 +200,7 @@ pub async fn serve<D: Door>(
             narrow: builder(limits, narrow),
             places: places.clone(),
             addresses: addresses.clone(),
-            streams: Arc::new(Semaphore::new(limits.connections)),
-            stopping: stopping.clone(),
+            common: common.clone(),
         };
         accepting.spawn(acceptor.run(listener));
     }
@@ -240,10 +249,7 @@ struct Acceptor<D> {
     narrow: Builder<TokioExecutor>,
     places: Arc<Semaphore>,
     addresses: Addresses,
-    /// The permits of HTTP/2 requests in progress: one connection can have many.
-    streams: Arc<Semaphore>,
-    /// Closes when the server stops.
-    stopping: watch::Receiver<()>,
+    common: Common,
 }
 
 impl<D: Door> Acceptor<D> {
@@ -254,7 +260,7 @@ impl<D: Door> Acceptor<D> {
                 break;
             };
             tokio::select! {
-                _ = self.stopping.changed() => break,
+                _ = self.common.stopping.changed() => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         connections.spawn(self.connection(stream, place));
@@ -309,7 +315,7 @@ impl<D: Door> Acceptor<D> {
         let _ = stream.set_nodelay(true);
         let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
         let (door, builder) = (self.door.clone(), self.builder());
-        let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
+        let common = self.common.clone();
         let handshakes = self.handshakes.clone();
         let of_address = peer.map_or(Ok(None), |peer| {
             self.addresses.place(peer.0).map(Some).ok_or(())
@@ -326,15 +332,12 @@ impl<D: Door> Acceptor<D> {
                 return;
             };
             match handshakes {
-                None => {
-                    connection::serve(door, builder, streams, stream, peer, false, stopping).await
-                }
+                None => connection::serve(door, builder, common, stream, peer, false).await,
                 Some(handshakes) => {
                     let limit = door.limits().header_time;
-                    if let Some(stream) = greet(&handshakes, stream, limit, stopping.clone()).await
-                    {
-                        connection::serve(door, builder, streams, stream, peer, true, stopping)
-                            .await;
+                    let stopping = common.stopping.clone();
+                    if let Some(stream) = greet(&handshakes, stream, limit, stopping).await {
+                        connection::serve(door, builder, common, stream, peer, true).await;
                     }
                 }
             }

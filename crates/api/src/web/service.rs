@@ -22,7 +22,7 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::service::{counted, set_length};
 use crate::s3::target::host as host_of;
 use crate::s3::uri::Query;
-use crate::serve::{Body, Door, Limits, Metrics, Peer, Rates};
+use crate::serve::{Body, Door, Limits, Metrics, Peer, Rates, spans};
 
 /// Where proxies ask whether a domain is a website.
 const CHECK_PATH: &str = "/check";
@@ -120,10 +120,18 @@ impl Web {
             "request"
         );
         let bucket = outcome.bucket.as_ref().map(|bucket| bucket.name.as_str());
+        let code = error.map_or("", |error| error.code().as_str());
+        spans::describe(&spans::Outcome {
+            endpoint: "web",
+            operation: outcome.operation,
+            request_id: &request_id,
+            bucket,
+            code,
+        });
         let sent = shared.metrics.concerned(bucket, None, status, 0);
         entry.resource(bucket, None);
         entry.action(outcome.operation);
-        entry.answered(status, error.map_or("", |error| error.code().as_str()), 0);
+        entry.answered(status, code, 0);
         answer.map(|body| counted(body, sent, guard, entry))
     }
 }

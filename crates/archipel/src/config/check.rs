@@ -11,6 +11,7 @@ mod first_start;
 mod limits;
 mod metadata;
 mod tls;
+mod traces;
 mod web;
 
 use std::net::SocketAddr;
@@ -52,6 +53,7 @@ pub fn settings(file: &File, secret: Option<String>) -> Result<Settings, Vec<Pro
         first_start: check.first_start(&file.first_start, secret),
         log: check.log(&file.log),
         audit: check.audit(&file.audit),
+        traces: check.traces(&file.traces),
         event_targets: check.event_targets(&file.event_targets),
         limits: check.limits(&file.limits),
         data_dir,

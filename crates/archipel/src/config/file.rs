@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 13] = [
+pub const SECTIONS: [&str; 14] = [
     "s3",
     "web",
     "k2v",
@@ -17,6 +17,7 @@ pub const SECTIONS: [&str; 13] = [
     "first_start",
     "log",
     "audit",
+    "traces",
     "limits",
     "encryption",
 ];
@@ -42,6 +43,7 @@ pub struct File {
     pub first_start: FirstStart,
     pub log: Log,
     pub audit: Audit,
+    pub traces: Traces,
     pub encryption: Encryption,
     pub limits: Limits,
     pub event_targets: Vec<EventTarget>,
@@ -172,6 +174,17 @@ pub struct Audit {
     pub file: Option<PathBuf>,
     pub stdout: Option<bool>,
     pub webhook: Option<String>,
+}
+
+/// `[traces]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Traces {
+    pub endpoint: Option<String>,
+    pub sample: Option<f64>,
+    pub trust_clients: Option<bool>,
+    pub ca_file: Option<PathBuf>,
+    pub headers_file: Option<PathBuf>,
 }
 
 /// `[limits]`

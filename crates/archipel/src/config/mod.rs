@@ -7,7 +7,7 @@
 //! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`certificates`] | certificates from files |
 //! | [`demo`] | the settings of `archipel demo` |
-//! | [`acme`], [`audit`], [`discover`], [`encryption`], [`event_targets`], [`first_start`], [`tls`], [`transport`] | the types of these settings |
+//! | [`acme`], [`audit`], [`discover`], [`encryption`], [`event_targets`], [`first_start`], [`tls`], [`traces`], [`transport`] | the types of these settings |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
 
@@ -36,6 +36,7 @@ mod first_start;
 pub mod secret;
 pub mod size;
 mod tls;
+mod traces;
 mod transport;
 
 pub use acme::{Acme, Challenge};
@@ -48,6 +49,7 @@ pub use event_targets::EventTarget;
 pub use first_start::FirstStart;
 pub use secret::Secret;
 pub use tls::Tls;
+pub use traces::Traces;
 pub use transport::Transport;
 
 #[cfg(test)]
@@ -103,6 +105,8 @@ pub struct Settings {
     pub log: Log,
     /// The audit log.
     pub audit: Audit,
+    /// The collector of traces, if there is one.
+    pub traces: Option<Traces>,
     /// The targets of event notifications.
     pub event_targets: Vec<EventTarget>,
     /// The limits.

@@ -69,6 +69,11 @@ pub fn read_token(path: &Path, min_chars: usize) -> Result<Secret, Refused> {
     Ok(Secret(token.to_owned()))
 }
 
+/// Reads a file with a secret text of any form, of at most 4096 bytes.
+pub fn read_text(path: &Path) -> Result<Secret, Refused> {
+    read(path).map(Secret)
+}
+
 /// Refuses a file that everybody can read.
 pub fn check_mode(path: &Path) -> Result<(), Refused> {
     let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();

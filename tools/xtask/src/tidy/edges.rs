@@ -38,6 +38,7 @@ const CONFINED: &[(&[&str], &[&str])] = &[
     ),
     (&["rustls-webpki"], &["archipel-api"]),
     (&["rcgen"], &["archipel"]),
+    (&["prost"], &["archipel"]),
     (&["getrandom"], &["archipel-base"]),
     (&["syn", "quote"], &["archipel-boxed"]),
 ];

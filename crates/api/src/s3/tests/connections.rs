@@ -4,6 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use archipel_traces::Tracer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2;
@@ -27,9 +28,15 @@ async fn start(door: &Door) -> Running {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let s3 = door.s3.clone();
-    let serving = tokio::spawn(serve(vec![listener], s3, None, async move {
-        let _ = stopped.await;
-    }));
+    let serving = tokio::spawn(serve(
+        vec![listener],
+        s3,
+        None,
+        Tracer::default(),
+        async move {
+            let _ = stopped.await;
+        },
+    ));
     Running {
         address,
         stop,
@@ -226,16 +233,12 @@ fn serving(
     stopping: watch::Receiver<()>,
 ) -> impl Future<Output = ()> + use<> {
     let builder = builder(door.s3.limits(), ROOMY);
-    let streams = Arc::new(Semaphore::new(1));
-    connection::serve(
-        door.s3.clone(),
-        builder,
-        streams,
-        stream,
-        None,
-        false,
+    let common = connection::Common {
+        streams: Arc::new(Semaphore::new(1)),
+        tracer: Tracer::default(),
         stopping,
-    )
+    };
+    connection::serve(door.s3.clone(), builder, common, stream, None, false)
 }
 
 /// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.

@@ -66,7 +66,7 @@ impl Check {
 }
 
 /// Returns an address without a name and a password in it.
-fn shown(url: &str) -> String {
+pub(super) fn shown(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     // Behind the last one, because a password may hold any character.
     match (rest.rsplit_once('@'), scheme) {
