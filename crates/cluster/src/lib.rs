@@ -51,6 +51,7 @@ pub use data::bundle::Bundle;
 pub use data::decision::{Current, Decision};
 pub use data::list::Scanned;
 pub use data::options::{Guard, PointingRow, Versioning, WriteOptions};
+pub use data::relay::{Relay, Relayed};
 pub use data::rows::{OpenRow, State};
 pub use data::versions::{VersionDecision, VersionSeen};
 pub use data::watch::Watch;

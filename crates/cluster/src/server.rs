@@ -49,7 +49,7 @@ impl Service for NodeService {
             inner.layouts.check_admitted(&from).await?;
         }
         // Requests for rows name their epoch, so that the replica itself refuses them.
-        if let method::COUNTERS | method::FEED = name {
+        if let method::COUNTERS | method::FEED | method::RELAY = name {
             data.check_level().map_err(|error| error.to_string())?;
         }
         match name {
@@ -84,6 +84,10 @@ impl Service for NodeService {
             }
             method::FEED => {
                 let reply = data.serve_feed(decode(&request)?).await;
+                Ok(codec::encode(&reply).into())
+            }
+            method::RELAY => {
+                let reply = data.serve_relay(decode(&request)?).await;
                 Ok(codec::encode(&reply).into())
             }
             method::EPOCH => {

@@ -15,6 +15,7 @@
 //! | `list` | listings and scans: pages of a quorum, merged |
 //! | `versions` | versions of objects: new ones, looks at one, decisions about one |
 //! | `watch` | waits for changes of rows, at all of their replicas |
+//! | `relay` | messages of this node's model for the nodes that ask; follows those of all nodes |
 //! | `fetch` | fetches blocks and rows that the local replica lacks |
 //! | `serve` | answers to other nodes |
 //! | `local` | the local replica's answers, counters, the work queue |
@@ -38,6 +39,7 @@ mod local;
 mod local_work;
 pub(crate) mod options;
 mod queues;
+pub(crate) mod relay;
 mod replicate;
 pub(crate) mod rows;
 pub(crate) mod serve;
@@ -48,6 +50,7 @@ pub(crate) use fetch::Fetched;
 
 use crate::node::Node;
 use queues::Queues;
+use relay::Relay;
 use watch::Watches;
 
 /// How many queues there are for fetches.
@@ -65,11 +68,13 @@ pub struct Data {
     /// Fetches of the same blocks queue here.
     fetching: Vec<Mutex<()>>,
     watches: Watches,
+    relay: Relay,
 }
 
 impl Data {
     pub(crate) fn new(node: Arc<Node>) -> Data {
         Data {
+            relay: Relay::new(node.replica.feed().run()),
             node,
             queues: Queues::default(),
             fetches: Semaphore::new(FETCHES),

@@ -47,6 +47,11 @@ impl Feed {
         }
     }
 
+    /// Returns the random name of the node's run.
+    pub fn run(&self) -> Id {
+        self.run
+    }
+
     /// Adds a change. It is durable already.
     pub fn tell(&self, topics: Topics) {
         {

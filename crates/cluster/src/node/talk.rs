@@ -70,7 +70,7 @@ impl Node {
 
     /// Returns the other nodes that the layout has or an operator admitted. No one else is told
     /// what the model says.
-    fn admitted(&self) -> Vec<NodeId> {
+    pub(crate) fn admitted(&self) -> Vec<NodeId> {
         let (epoch, me) = (self.epoch(), self.me().node);
         let all = epoch.iter().flat_map(|epoch| epoch.all_admitted());
         all.filter(|node| *node != me).collect()

@@ -14,6 +14,9 @@ use crate::node::options::{Taking, Topics};
 use crate::register::{Answer, Intent, Request};
 
 pub(crate) mod method;
+mod relay;
+
+pub(crate) use relay::{RelayCall, RelayReply};
 
 /// The replica that a request is for, and the epoch. Any other replica refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -15,6 +15,8 @@ pub const LIST: &str = "list";
 pub const COUNTERS: &str = "counters";
 /// [`FeedCall`](super::FeedCall), [`FeedReply`](super::FeedReply).
 pub const FEED: &str = "feed";
+/// [`RelayCall`](super::RelayCall), [`RelayReply`](super::RelayReply).
+pub const RELAY: &str = "relay";
 /// The number of the epoch that the caller knows, or nothing; an encoded epoch.
 pub const EPOCH: &str = "epoch";
 /// An encoded epoch, the first of a cluster; nothing if the node promises to be part of it.
