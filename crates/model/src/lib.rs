@@ -35,7 +35,7 @@
 //! | [`k2v`] | items with causality: the values of the K2V API |
 //! | [`access`] | what a bucket says about access |
 //! | [`identity`] | users, groups, roles, policies, temporary credentials |
-//! | [`events`] | events that wait for delivery, their targets |
+//! | [`events`] | events that wait for delivery, their targets; clients that listen |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
 //! | `quota`, `room` | the most that a bucket may hold: as data; how partitions share it |
 //! | [`lifecycle`], `expiry` | lifecycle rules; removes what they make expire |
@@ -104,7 +104,9 @@ pub use encryption::keyring::RingSecrets;
 pub use encryption::rotation::{KnownRing, RingKeyStatus, RingStatus, SweepCounts};
 pub use encryption::{Encrypt, Sealing};
 pub use error::Error;
-pub use events::{Cause, Creation, DeliverEvent, Event, EventTarget, TargetStatus};
+pub use events::{
+    Cause, Creation, DeliverEvent, Event, EventListener, EventTarget, Interest, TargetStatus,
+};
 pub use expiry::{ExpiryCounts, ExpiryStatus};
 pub use form::{BLOCK_BYTES, EXTENT_BLOCKS, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;

@@ -34,6 +34,32 @@ const NAMES: [&str; 27] = [
     "s3:Replication:OperationReplicatedAfterThreshold",
 ];
 
+/// Further names that clients of MinIO ask for when they listen, many of them by default. These events
+/// never happen here, or have S3's names.
+///
+/// Source: minio-go, `pkg/notification`.
+const OF_CLIENTS: [&str; 19] = [
+    "s3:BucketCreated:*",
+    "s3:BucketRemoved:*",
+    "s3:LifecycleDelMarkerExpiration:Delete",
+    "s3:ObjectAccessed:*",
+    "s3:ObjectAccessed:Get",
+    "s3:ObjectAccessed:GetLegalHold",
+    "s3:ObjectAccessed:GetRetention",
+    "s3:ObjectAccessed:Head",
+    "s3:ObjectCreated:DeleteTagging",
+    "s3:ObjectCreated:PutLegalHold",
+    "s3:ObjectCreated:PutRetention",
+    "s3:ObjectCreated:PutTagging",
+    "s3:ObjectTransition:*",
+    "s3:ObjectTransition:Complete",
+    "s3:ObjectTransition:Failed",
+    "s3:Replication:OperationCompletedReplication",
+    "s3:Scanner:*",
+    "s3:Scanner:BigPrefix",
+    "s3:Scanner:ManyVersions",
+];
+
 /// The kind of element that names a target in the document. All kinds of targets do the same here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum NotificationKind {
@@ -87,6 +113,12 @@ pub fn is_event_name(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
+/// Returns true if a listener may ask for events of this name: one of S3's, or one that clients of
+/// MinIO ask for.
+pub fn is_listened_name(name: &str) -> bool {
+    is_event_name(name) || OF_CLIENTS.contains(&name)
+}
+
 impl NotificationRule {
     /// Returns true if the rule asks for the event `name` (`s3:ObjectCreated:Put`) of a key.
     pub fn matches(&self, name: &str, key: &str) -> bool {
@@ -126,7 +158,7 @@ fn either(a: &Option<String>, b: &Option<String>, within: impl Fn(&str, &str) ->
 }
 
 /// Returns true if asking for `asked` includes the event `name`.
-fn covers(asked: &str, name: &str) -> bool {
+pub(crate) fn covers(asked: &str, name: &str) -> bool {
     match asked.strip_suffix('*') {
         Some(group) => name.starts_with(group),
         None => asked == name,
@@ -224,6 +256,12 @@ mod tests {
             "",
         ] {
             assert!(!is_event_name(wrong), "{wrong}");
+            assert!(!is_listened_name(wrong), "{wrong}");
         }
+        // `mc watch` asks for these by default.
+        for asked in ["s3:ObjectCreated:*", "s3:ObjectAccessed:*"] {
+            assert!(is_listened_name(asked), "{asked}");
+        }
+        assert!(!is_event_name("s3:ObjectAccessed:*"));
     }
 }

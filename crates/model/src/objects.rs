@@ -1,12 +1,12 @@
 //! Operations on objects.
 
+mod change;
 mod new_object;
 
 use std::sync::Arc;
 
 use archipel_base::{boxed, codec};
-use archipel_cluster::{BlockWriter, Current, Decision, Guard, OpenRow, WriteOptions};
-use archipel_storage::engine::Durability;
+use archipel_cluster::{Current, Decision, Guard, OpenRow, WriteOptions};
 use archipel_storage::pool::Pool;
 use archipel_storage::{Payload, RowKey, RowVersion, UsageDelta, Value, VersionKind};
 use bytes::Bytes;
@@ -15,7 +15,6 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::Error;
-use crate::events::Happening;
 use crate::form::ContentForm;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::owner::Owner;
@@ -25,6 +24,7 @@ use crate::version::{VersionId, Versioning};
 use crate::versions::{self, Deleted, head_of};
 use crate::{rowkeys, version_rows};
 
+use change::{ObjectChange, Put};
 pub(crate) use new_object::NewObject;
 
 /// The longest key of an object, in bytes of UTF-8.
@@ -94,16 +94,6 @@ impl ObjectWriter {
     }
 }
 
-/// What a write or a deletion of an object's row did.
-pub(crate) struct Put {
-    /// The bucket, if its settings are newer than those that the change knew.
-    pub bucket: Option<Arc<Bucket>>,
-    /// The version that was written.
-    pub id: VersionId,
-    /// True if it is a delete marker.
-    pub is_marker: bool,
-}
-
 /// Returns the value of an object's row.
 pub(crate) fn object_value(bucket: &Bucket, metadata: &ObjectHead, payload: Payload) -> Value {
     Value {
@@ -116,20 +106,6 @@ pub(crate) fn object_value(bucket: &Bucket, metadata: &ObjectHead, payload: Payl
         }),
         version: None,
     }
-}
-
-/// A write or a deletion of an object's row.
-pub(crate) struct ObjectChange<'a> {
-    pub bucket: &'a Bucket,
-    pub row: &'a RowKey,
-    /// The new object; `None` deletes the object.
-    pub new: Option<&'a NewObject>,
-    pub durability: Durability,
-    /// True if the value refers to content in other rows: see [`WriteOptions::yields`].
-    pub yields: bool,
-    pub upload: Option<&'a BlockWriter>,
-    /// True if no client waits for it.
-    pub background: bool,
 }
 
 /// Checks that S3 allows a key.
@@ -226,13 +202,11 @@ impl Model {
             };
             let (row, is_new) = (change.row, bucket.versioning == Versioning::Enabled);
             let is_marker = value.is_some() && change.new.is_none();
-            let happening = match change.new {
-                Some(new) => Happening::Created(&new.head),
-                None if is_marker => Happening::Marked,
-                None => Happening::Deleted(None),
-            };
             let how = WriteOptions {
-                companions: self.events_of(bucket, row, happening, change.background),
+                companions: {
+                    let happening = change.happening(is_marker);
+                    self.events_of(bucket, row, happening, change.background)
+                },
                 ..how
             };
             let at = match condition {
@@ -260,11 +234,15 @@ impl Model {
                 id: VersionId::of(is_new.then_some(at)),
                 bucket: newer,
                 is_marker,
+                at,
             }))
         };
         let adding = change.new.map(|new| Adding::of(change.row, new.head.size));
         let put = self.commit_by_settings(change.bucket, adding, commit);
         let put = put.await??;
+        let bucket = put.bucket.as_deref().unwrap_or(change.bucket);
+        let (happening, written) = (change.happening(put.is_marker), (put.at, put.id));
+        self.tell_listeners(bucket, change.row, happening, change.background, written);
         self.wake_gc();
         Ok(put)
     }

@@ -245,10 +245,11 @@ impl Model {
             .await;
             if let Ok(Ok(at)) = outcome {
                 self.end_upload_later(name, row, intent);
-                return Ok(ObjectHead {
-                    id: VersionId::of(is_new.then_some(at)),
-                    ..new.head_in(bucket)?
-                });
+                let id = VersionId::of(is_new.then_some(at));
+                let completed = Happening::Completed(&new.head);
+                self.tell_listeners(bucket, &object, completed, false, (at, id));
+                let head = new.head_in(bucket)?;
+                return Ok(ObjectHead { id, ..head });
             }
             let is_sent = sent.into_inner();
             if let Ok(Err(_)) | Err(cluster::Error::Overtaken | cluster::Error::Guarded) = &outcome

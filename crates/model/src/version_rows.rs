@@ -7,6 +7,7 @@ use archipel_cluster::{
     WriteOptions,
 };
 use archipel_storage::{RowKey, Value, VersionName};
+use parking_lot::Mutex;
 
 /// Which version a write makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +36,8 @@ pub async fn write(
     cluster.write(row, value, how).await
 }
 
-/// Reads an object's row, decides, and writes it. Returns the name of the version that it wrote,
-/// unless that is the null version.
+/// Reads an object's row, decides, and writes it. Returns the name of the version that it wrote, or
+/// the stamp of its write if that makes no version with a name.
 pub async fn update<E: Send>(
     cluster: &Cluster,
     row: &RowKey,
@@ -51,8 +52,13 @@ pub async fn update<E: Send>(
     if making == Making::New {
         return cluster.update_versioned(row, how, decide).await;
     }
-    let written = cluster.update_stamped(row, how, decide).await?;
-    Ok(written.map(|()| Stamp::ZERO))
+    let own = Mutex::new(Stamp::ZERO);
+    let noting = |current: Current<'_>| {
+        *own.lock() = current.own;
+        decide(current)
+    };
+    let written = cluster.update_stamped(row, how, noting).await?;
+    Ok(written.map(|()| own.into_inner()))
 }
 
 fn versioning(making: Making) -> Versioning {

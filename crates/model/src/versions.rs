@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::{boxed, codec};
+use archipel_base::{Stamp, Writer, boxed, codec};
 use archipel_cluster::{VersionDecision, VersionSeen, WriteOptions};
 use archipel_storage::{Value, VersionKind};
 
@@ -275,6 +275,13 @@ impl Model {
             version_rows::decide_version(self.cluster(), row, id.at(), how, making, decide).await
         };
         // On the heap, because it is rare and would enlarge the future of every request.
-        Box::pin(self.commit_by_settings(bucket, None, commit)).await
+        let decided = Box::pin(self.commit_by_settings(bucket, None, commit)).await?;
+        if let (Ok(()), Some(happening)) = (&decided, how.happening) {
+            // The stamp of the decision is not known here. It is no later than now.
+            let at = Stamp::new(self.now_ms(), u16::MAX, Writer::default());
+            let written = (at, VersionId::Null);
+            self.tell_listeners(bucket, row, happening, how.background, written);
+        }
+        Ok(decided)
     }
 }

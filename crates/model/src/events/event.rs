@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
 use archipel_base::hash::placement_hash;
+use archipel_base::{Id, Stamp};
 use archipel_cluster::{Bringer, Companion};
 use archipel_storage::{RowKey, RowMetadata, VersionName};
 use serde::{Deserialize, Serialize};
@@ -108,41 +108,66 @@ impl Versioned for Stored {
     const VERSION: u8 = 1;
 }
 
-/// An event, as a target gets it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// An event, as targets and listeners get it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Event {
-    /// The name of the target.
-    pub target: String,
-    /// The name of the rule that asked for the event.
+    /// The name of the rule that asked for the event; empty for listeners.
+    #[serde(rename = "r", default, skip_serializing_if = "String::is_empty")]
     pub rule: String,
     /// The name of the event, with `s3:` before it.
+    #[serde(rename = "n")]
     pub name: String,
-    /// The bucket.
+    /// The name of the bucket.
+    #[serde(rename = "b")]
     pub bucket: String,
+    /// The identity of the bucket.
+    #[serde(rename = "i")]
+    pub bucket_id: Id,
     /// The key of the object.
+    #[serde(rename = "k")]
     pub key: String,
     /// The time in milliseconds since 1970.
+    #[serde(rename = "m")]
     pub time_ms: u64,
     /// The size of a new object.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// The entity tag of a new object, without quotes.
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     /// The version that the event is about, if the bucket has versions.
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Who asked for it; `None` for an anonymous client or the server itself.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// The client's address.
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The name of the request.
+    #[serde(rename = "q", default, skip_serializing_if = "String::is_empty")]
     pub request_id: String,
     /// Orders the events of one key: later ones are greater, as text of the same length.
+    #[serde(rename = "o")]
     pub sequencer: String,
+}
+
+impl Versioned for Event {
+    const VERSION: u8 = 1;
+}
+
+/// An event that waits for its target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Waiting {
+    /// The name of the target.
+    pub target: String,
+    pub event: Event,
     /// The row that holds it.
-    pub(crate) row: RowKey,
+    pub row: RowKey,
     /// The version of the object that its write makes, if that has a name of its own.
-    pub(crate) made: VersionName,
+    pub made: VersionName,
     /// The write that it tells of.
-    pub(crate) bringer: Bringer,
+    pub bringer: Bringer,
 }
 
 /// The group in which the events of a target are counted.
@@ -171,27 +196,19 @@ pub(crate) fn companion(
     let creation = cause.map(|cause| cause.creation).unwrap_or_default();
     let name = happening.name(creation, expires);
     let rule = notification.rule_for(name, &key)?;
-    let (size, etag, version) = match happening {
-        Happening::Created(head) | Happening::Completed(head) => {
-            (Some(head.size), Some(head.etag.clone()), None)
-        }
-        Happening::Deleted(version) => (None, None, version),
-        Happening::Marked => (None, None, None),
-        Happening::Tagged(version, _) | Happening::Listed(version) => (None, None, Some(version)),
-    };
-    let version = version.filter(|id| bucket.versioning.has_versions() || *id != VersionId::Null);
+    let event = Event::of_change(bucket, key, happening, by, now_ms);
     let stored = Stored {
         target: rule.target.clone(),
         rule: rule.id.clone(),
-        name: name.to_owned(),
-        bucket: bucket.name.clone(),
-        time_ms: now_ms,
-        size,
-        etag,
-        version: version.map(|id| id.to_string()),
-        principal: cause.and_then(|cause| cause.principal.get().cloned()),
-        address: cause.and_then(|cause| cause.address.clone()),
-        request_id: cause.map_or_else(String::new, |cause| cause.request_id.clone()),
+        name: event.name,
+        bucket: event.bucket,
+        time_ms: event.time_ms,
+        size: event.size,
+        etag: event.etag,
+        version: event.version,
+        principal: event.principal,
+        address: event.address,
+        request_id: event.request_id,
     };
     let limits = target(&rule.target);
     Some(Companion {
@@ -204,6 +221,56 @@ pub(crate) fn companion(
 }
 
 impl Event {
+    /// Returns what is known of a change before it took effect.
+    pub(super) fn of_change(
+        bucket: &Bucket,
+        key: String,
+        happening: Happening<'_>,
+        (cause, expires): (Option<&Cause>, bool),
+        now_ms: u64,
+    ) -> Event {
+        let creation = cause.map(|cause| cause.creation).unwrap_or_default();
+        let (size, etag, version) = match happening {
+            Happening::Created(head) | Happening::Completed(head) => {
+                (Some(head.size), Some(head.etag.clone()), None)
+            }
+            Happening::Deleted(version) => (None, None, version),
+            Happening::Marked => (None, None, None),
+            Happening::Tagged(version, _) | Happening::Listed(version) => {
+                (None, None, Some(version))
+            }
+        };
+        let version =
+            version.filter(|id| bucket.versioning.has_versions() || *id != VersionId::Null);
+        Event {
+            rule: String::new(),
+            name: happening.name(creation, expires).to_owned(),
+            bucket: bucket.name.clone(),
+            bucket_id: bucket.id,
+            key,
+            time_ms: now_ms,
+            size,
+            etag,
+            version: version.map(|id| id.to_string()),
+            principal: cause.and_then(|cause| cause.principal.get().cloned()),
+            address: cause.and_then(|cause| cause.address.clone()),
+            request_id: cause.map_or_else(String::new, |cause| cause.request_id.clone()),
+            sequencer: String::new(),
+        }
+    }
+
+    /// Returns the same of a write under this stamp, which made this version.
+    pub(super) fn of_write(self, stamp: Stamp, made: VersionName) -> Event {
+        let made = made.map(|at| VersionId::At(at).to_string());
+        Event {
+            version: self.version.or(made),
+            sequencer: hex::encode_upper(stamp.to_bytes()),
+            ..self
+        }
+    }
+}
+
+impl Waiting {
     /// Returns the target of the event that a row holds.
     pub(crate) fn target_in(found: &RowMetadata) -> Option<String> {
         let (_, metadata) = Bringer::of(found)?;
@@ -212,29 +279,32 @@ impl Event {
     }
 
     /// Returns the event that a row holds; `None` if it cannot be read.
-    pub(crate) fn of(row: RowKey, found: &RowMetadata) -> Option<Event> {
+    pub(crate) fn of(row: RowKey, found: &RowMetadata) -> Option<Waiting> {
         let (bringer, metadata) = Bringer::of(found)?;
         let stored: Stored = codec::decode(metadata).ok()?;
         let object = rowkeys::object_of_event(&row)?;
-        let Some(Owner::Object { key, .. }) = rowkeys::owner_of(&object.key) else {
+        let Some(Owner::Object { key, bucket }) = rowkeys::owner_of(&object.key) else {
             return None;
         };
         let made = found.version.as_ref().and_then(|version| version.at);
-        let made_id = made.map(|at| VersionId::At(at).to_string());
-        Some(Event {
-            target: stored.target,
+        let event = Event {
             rule: stored.rule,
             name: stored.name,
             bucket: stored.bucket,
+            bucket_id: bucket,
             key,
             time_ms: stored.time_ms,
             size: stored.size,
             etag: stored.etag,
-            version: stored.version.or(made_id),
+            version: stored.version,
             principal: stored.principal,
             address: stored.address,
             request_id: stored.request_id,
-            sequencer: hex::encode_upper(found.stamp.to_bytes()),
+            sequencer: String::new(),
+        };
+        Some(Waiting {
+            target: stored.target,
+            event: event.of_write(found.stamp, made),
             row,
             made,
             bringer,

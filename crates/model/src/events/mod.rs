@@ -17,15 +17,17 @@
 //! | `event` | events, and the rows that hold them |
 //! | `targets` | targets: limits, state, the trait that brings events to them |
 //! | `deliver` | finds events that wait, and delivers them in order |
+//! | `listeners` | clients that listen: events as they happen, without a guarantee |
 
 mod deliver;
 mod event;
+mod listeners;
 mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use archipel_base::boxed;
+use archipel_base::{Stamp, boxed, codec};
 use archipel_cluster::Companion;
 use archipel_storage::RowKey;
 use parking_lot::Mutex;
@@ -35,8 +37,13 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::notification::Notification;
+use crate::owner::Owner;
+use crate::rowkeys;
+use crate::version::VersionId;
 pub(crate) use event::Happening;
 pub use event::{Cause, Creation, Event};
+use listeners::Listeners;
+pub use listeners::{EventListener, Interest};
 use targets::Progress;
 pub use targets::{DeliverEvent, EventTarget, TargetStatus};
 
@@ -45,6 +52,7 @@ pub use targets::{DeliverEvent, EventTarget, TargetStatus};
 pub(crate) struct Events {
     targets: OnceLock<BTreeMap<String, Target>>,
     progress: Mutex<BTreeMap<String, Progress>>,
+    listeners: Arc<Listeners>,
 }
 
 struct Target {
@@ -137,6 +145,31 @@ impl Model {
         };
         let companion = event::companion(bucket, row, happening, by, self.now_ms(), limits);
         companion.into_iter().collect()
+    }
+
+    /// Tells listeners of a change of an object's row that took effect under this stamp. `made` is the
+    /// version that the write made.
+    pub(crate) fn tell_listeners(
+        &self,
+        bucket: &Bucket,
+        row: &RowKey,
+        happening: Happening<'_>,
+        expires: bool,
+        (at, made): (Stamp, VersionId),
+    ) {
+        self.cluster().relay().tell(|| {
+            let Some(Owner::Object { key, .. }) = rowkeys::owner_of(&row.key) else {
+                return None;
+            };
+            let by = (self.1.as_deref(), expires);
+            let event = Event::of_change(bucket, key, happening, by, self.now_ms());
+            // Who may read the bucket learns nothing of the addresses of other clients.
+            let event = Event {
+                address: None,
+                ..event.of_write(at, made.at())
+            };
+            Some(codec::encode(&event).into())
+        });
     }
 
     /// Returns the state of all targets that this node knows, or has met in events.

@@ -8,6 +8,7 @@
 )]
 
 mod cuts;
+mod listen;
 mod nodes;
 
 use std::sync::{Arc, OnceLock};

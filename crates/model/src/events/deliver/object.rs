@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::Pass;
 use crate::Model;
 use crate::error::Error;
-use crate::events::event::Event;
+use crate::events::event::Waiting;
 use crate::events::targets::LONGEST_PAUSE;
 
 /// After this time, the fate of a write that nobody has completed is decided, and replicas that do
@@ -46,7 +46,7 @@ impl Model {
     ) -> Result<Pass, Error> {
         let reached = self.cluster().head_stamped(object).await?;
         let reached = &(reached.stamp, reached.write);
-        let mut by_target: BTreeMap<String, Vec<Event>> = BTreeMap::new();
+        let mut by_target: BTreeMap<String, Vec<Waiting>> = BTreeMap::new();
         for event in self.events_at_quorum(object, from).await? {
             let of_target = by_target.entry(event.target.clone()).or_default();
             of_target.push(event);
@@ -67,7 +67,7 @@ impl Model {
         &self,
         target: &str,
         object: &RowKey,
-        events: Vec<Event>,
+        events: Vec<Waiting>,
         reached: &(Stamp, Id),
     ) -> Result<Pass, Error> {
         let (past, to_come) = split(by_write(events), reached.0);
@@ -105,7 +105,7 @@ impl Model {
     ///
     /// # Errors
     /// The time until which the target is left alone.
-    async fn tell(&self, target: &str, event: &Event) -> Result<(), Instant> {
+    async fn tell(&self, target: &str, event: &Waiting) -> Result<(), Instant> {
         // Another delivery may have failed since the last look.
         if let Some(until) = self.paused(target) {
             return Err(until);
@@ -113,7 +113,7 @@ impl Model {
         let targets = self.0.events.targets.get();
         let known = targets.and_then(|targets| targets.get(target));
         let delivered = match known {
-            Some(known) => known.deliver.deliver(event).await,
+            Some(known) => known.deliver.deliver(&event.event).await,
             None => Err("no target of this name is declared on this node".into()),
         };
         let mut all = self.0.events.progress.lock();
@@ -134,7 +134,7 @@ impl Model {
     }
 
     /// Deletes an event.
-    async fn forget(&self, event: &Event) -> Result<(), Error> {
+    async fn forget(&self, event: &Waiting) -> Result<(), Error> {
         let how = WriteOptions {
             background: true,
             frees: true,
@@ -150,7 +150,7 @@ impl Model {
     async fn telling(
         &self,
         object: &RowKey,
-        attempts: &[Event],
+        attempts: &[Waiting],
         (reached, write): &(Stamp, Id),
     ) -> Result<Telling, Error> {
         let (Some(first), Some(last)) = (attempts.first(), attempts.last()) else {
@@ -178,7 +178,7 @@ impl Model {
 
     /// Returns true if the version that an event's write made lives. A reader may have brought it to
     /// life although no quorum accepted the write.
-    async fn lives(&self, object: &RowKey, event: &Event) -> Result<bool, Error> {
+    async fn lives(&self, object: &RowKey, event: &Waiting) -> Result<bool, Error> {
         if event.made.is_none() {
             return Ok(false);
         }
@@ -189,7 +189,7 @@ impl Model {
     /// Writes the object's row again under a newer stamp than that of an event. So what only a
     /// minority holds becomes the value, or can never become it. A write that may still be in
     /// progress gets time first.
-    async fn pass_over(&self, object: &RowKey, event: &Event) -> Result<(), Error> {
+    async fn pass_over(&self, object: &RowKey, event: &Waiting) -> Result<(), Error> {
         let stamp = event.bringer.stamp;
         if self.now_ms() < stamp.millis() + UNDECIDED_MS {
             return Ok(());
@@ -211,8 +211,8 @@ impl Model {
 
 /// Returns events by the write that they tell of, each with its attempts in the order of their
 /// stamps. Writes are in the order of their last attempts.
-fn by_write(events: Vec<Event>) -> Vec<Vec<Event>> {
-    let mut writes: BTreeMap<Id, Vec<Event>> = BTreeMap::new();
+fn by_write(events: Vec<Waiting>) -> Vec<Vec<Waiting>> {
+    let mut writes: BTreeMap<Id, Vec<Waiting>> = BTreeMap::new();
     for event in events {
         writes.entry(event.bringer.write).or_default().push(event);
     }
@@ -226,12 +226,12 @@ fn by_write(events: Vec<Event>) -> Vec<Vec<Event>> {
 
 /// Returns the writes that can be told now, and those whose last attempt may still take effect. They
 /// are told later, so that each is told once.
-fn split(writes: Vec<Vec<Event>>, reached: Stamp) -> (Vec<Vec<Event>>, Vec<Vec<Event>>) {
-    let is_past = |attempts: &Vec<Event>| last_stamp(attempts) <= Some(reached);
+fn split(writes: Vec<Vec<Waiting>>, reached: Stamp) -> (Vec<Vec<Waiting>>, Vec<Vec<Waiting>>) {
+    let is_past = |attempts: &Vec<Waiting>| last_stamp(attempts) <= Some(reached);
     writes.into_iter().partition(is_past)
 }
 
-fn last_stamp(attempts: &[Event]) -> Option<Stamp> {
+fn last_stamp(attempts: &[Waiting]) -> Option<Stamp> {
     attempts.last().map(|event| event.bringer.stamp)
 }
 
@@ -242,8 +242,9 @@ mod tests {
     use archipel_storage::RowMetadata;
 
     use super::*;
+    use crate::events::Event;
 
-    fn event(write: u8, millis: u64) -> Event {
+    fn event(write: u8, millis: u64) -> Waiting {
         let row = RowMetadata {
             stamp: Stamp::new(millis, 0, Writer(1)),
             write: Id([write; 16]),
@@ -251,20 +252,9 @@ mod tests {
             ..RowMetadata::default()
         };
         let (bringer, _) = Bringer::of(&row).unwrap();
-        Event {
+        Waiting {
             target: String::new(),
-            rule: String::new(),
-            name: String::new(),
-            bucket: String::new(),
-            key: String::new(),
-            time_ms: 0,
-            size: None,
-            etag: None,
-            version: None,
-            principal: None,
-            address: None,
-            request_id: String::new(),
-            sequencer: String::new(),
+            event: Event::default(),
             row: RowKey {
                 partition: PartitionId(0),
                 key: Vec::new().into(),
@@ -274,8 +264,8 @@ mod tests {
         }
     }
 
-    fn millis(writes: &[Vec<Event>]) -> Vec<Vec<u64>> {
-        let of = |attempts: &Vec<Event>| {
+    fn millis(writes: &[Vec<Waiting>]) -> Vec<Vec<u64>> {
+        let of = |attempts: &Vec<Waiting>| {
             let stamps = attempts.iter().map(|event| event.bringer.stamp.millis());
             stamps.collect()
         };

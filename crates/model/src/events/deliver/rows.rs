@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{OBJECTS_READ, Objects, Pauses, sooner};
 use crate::Model;
 use crate::error::Error;
-use crate::events::event::{Event, group_of};
+use crate::events::event::{Waiting, group_of};
 use crate::rowkeys;
 
 /// Objects with events in one partition.
@@ -71,7 +71,7 @@ impl Model {
                     key: Bytes::copy_from_slice(key),
                 };
                 let row = row.as_ref().filter(|row| row.stamp.millis() < before_ms);
-                let target = row.and_then(Event::target_in);
+                let target = row.and_then(Waiting::target_in);
                 let until = target.as_ref().and_then(|target| pauses.get(target));
                 match (rowkeys::object_of_event(&key), target) {
                     _ if until.is_some() => found.until = sooner(found.until, until.copied()),
@@ -110,7 +110,7 @@ impl Model {
                 let begin = begin.as_deref().map_or(Bound::Unbounded, Bound::Included);
                 let mut is_ready = false;
                 rows.scan_metadata(partition, &prefix, begin, &mut |_, row| {
-                    let target = row.as_ref().and_then(Event::target_in);
+                    let target = row.as_ref().and_then(Waiting::target_in);
                     match target.as_ref().map(|target| pauses.get(target)) {
                         None => {}
                         Some(None) => is_ready = true,
@@ -133,7 +133,7 @@ impl Model {
         &self,
         object: &RowKey,
         from: Option<Stamp>,
-    ) -> Result<Vec<Event>, Error> {
+    ) -> Result<Vec<Waiting>, Error> {
         let Some(prefix) = rowkeys::events_prefix(object) else {
             return Ok(Vec::new());
         };
@@ -153,7 +153,7 @@ impl Model {
                     partition: object.partition,
                     key,
                 };
-                match Event::of(row.clone(), &metadata) {
+                match Waiting::of(row.clone(), &metadata) {
                     Some(event) => events.push(event),
                     None => tracing::error!(?row, "an event cannot be read and stays"),
                 }

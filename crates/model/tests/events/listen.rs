@@ -1,0 +1,156 @@
+//! Clients that listen hear what happens at all nodes.
+
+use std::time::Duration;
+
+use archipel_model::{Condition, Error, EventListener, Interest, Model, Versioning};
+
+use crate::nodes::{Nodes, nodes, pair, put, target};
+
+const ALL: [&str; 4] = [
+    "s3:ObjectCreated:*",
+    "s3:ObjectRemoved:*",
+    "s3:ObjectTagging:*",
+    "s3:LifecycleExpiration:*",
+];
+
+async fn listen(model: &Model, nodes: &Nodes, prefix: &str) -> EventListener {
+    let interest = Interest {
+        bucket: Some(nodes.bucket.id),
+        events: ALL.map(str::to_owned).to_vec(),
+        prefix: prefix.into(),
+        suffix: String::new(),
+    };
+    model.listen_to_events("ann", interest).await.unwrap()
+}
+
+/// Returns the names and tags of the events that come until nothing came for some seconds.
+async fn heard(listener: &mut EventListener) -> Vec<(String, String)> {
+    let mut heard = Vec::new();
+    let patience = Duration::from_secs(20);
+    while let Ok(events) = tokio::time::timeout(patience, listener.next(10)).await {
+        assert!(!events.is_empty(), "the listener was slow");
+        heard.extend(events.iter().map(|event| {
+            let etag = event.etag.clone().unwrap_or_default();
+            (event.name.clone(), etag)
+        }));
+    }
+    heard
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_at_all_nodes_are_heard_at_any() {
+    for at in 0..3 {
+        let nodes = nodes(Versioning::Never, target(1000, false)).await;
+        let mut all = listen(&nodes.models[at], &nodes, "").await;
+        let mut some = listen(&nodes.models[at], &nodes, "other").await;
+        for node in 0..3 {
+            nodes.put(node, "key", &node.to_string()).await.unwrap();
+            // The next node may tell earlier what happens later.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        put(&nodes.models[1], &nodes.bucket, "other", "3")
+            .await
+            .unwrap();
+        let deleted = nodes.models[2].delete_object(&nodes.bucket, "key", Condition::Always);
+        deleted.await.unwrap();
+        let created = "s3:ObjectCreated:Put";
+        let mut wanted: Vec<_> = ["0", "1", "2", "3"].map(|n| pair(created, n)).to_vec();
+        wanted.push(pair("s3:ObjectRemoved:Delete", ""));
+        let mut got = heard(&mut all).await;
+        assert_eq!(got[..3], wanted[..3]);
+        got.sort();
+        assert_eq!(got, wanted);
+        assert_eq!(heard(&mut some).await, [pair(created, "3")]);
+        assert_eq!(nodes.models[at].event_listeners(), 2);
+        drop((all, some));
+        assert_eq!(nodes.models[at].event_listeners(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_are_named() {
+    let nodes = nodes(Versioning::Enabled, target(1000, false)).await;
+    let mut listener = listen(&nodes.models[2], &nodes, "").await;
+    let (model, bucket) = (&nodes.models[0], &nodes.bucket);
+    let first = nodes.put(0, "key", "1").await.unwrap().id;
+    let tags = vec![("a".to_owned(), "1".to_owned())];
+    model
+        .set_object_tags(bucket, "key", Some(first), tags)
+        .await
+        .unwrap();
+    let marker = model.delete_object(bucket, "key", Condition::Always).await;
+    let marker = marker.unwrap().id.unwrap();
+    let delete = || model.delete_version(bucket, "key", first, false, Condition::Always);
+    delete().await.unwrap();
+    // It is gone already.
+    delete().await.unwrap();
+    let mut got = Vec::new();
+    while let Ok(events) = tokio::time::timeout(Duration::from_secs(9), listener.next(1)).await {
+        got.extend(events);
+    }
+    let seen: Vec<_> = got
+        .iter()
+        .map(|event| (event.name.as_str(), event.version.clone().unwrap()))
+        .collect();
+    let (first, marker) = (first.to_string(), marker.to_string());
+    let wanted = [
+        ("s3:ObjectCreated:Put", first.clone()),
+        ("s3:ObjectTagging:Put", first.clone()),
+        ("s3:ObjectRemoved:DeleteMarkerCreated", marker),
+        ("s3:ObjectRemoved:Delete", first),
+    ];
+    assert_eq!(seen, wanted);
+    assert!(got.iter().all(|event| event.sequencer.len() == 32));
+    assert!(got.iter().all(|event| event.bucket_id == bucket.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_write_is_not_heard() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    let mut listener = listen(&nodes.models[1], &nodes, "").await;
+    nodes.put(0, "key", "1").await.unwrap();
+    let writer = nodes.models[0].begin_object(&nodes.bucket, "key").unwrap();
+    let refused = writer
+        .finish(crate::nodes::meta("2"), crate::nodes::if_none())
+        .await;
+    assert_eq!(refused, Err(Error::PreconditionFailed));
+    let created = "s3:ObjectCreated:Put";
+    assert_eq!(heard(&mut listener).await, [pair(created, "1")]);
+}
+
+/// The other nodes keep events for a while.
+#[tokio::test(start_paused = true)]
+async fn events_of_a_short_cut_are_heard_afterwards() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    let mut listener = listen(&nodes.models[0], &nodes, "").await;
+    nodes.world.isolate(0);
+    nodes.put(1, "key", "1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    nodes.world.network.end_all_cuts();
+    let created = "s3:ObjectCreated:Put";
+    assert_eq!(heard(&mut listener).await, [pair(created, "1")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_node_keeps_no_one_from_listening() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    nodes.world.kill(1);
+    let mut listener = listen(&nodes.models[0], &nodes, "").await;
+    nodes.put(2, "key", "1").await.unwrap();
+    let created = "s3:ObjectCreated:Put";
+    assert_eq!(heard(&mut listener).await, [pair(created, "1")]);
+}
+
+/// The first listener left, and the other nodes keep nothing any more.
+#[tokio::test(start_paused = true)]
+async fn later_listener_hears_only_what_happens_later() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    drop(listen(&nodes.models[0], &nodes, "").await);
+    nodes.put(1, "key", "1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    nodes.put(1, "key", "2").await.unwrap();
+    let mut listener = listen(&nodes.models[0], &nodes, "").await;
+    nodes.put(1, "key", "3").await.unwrap();
+    let created = "s3:ObjectCreated:Put";
+    assert_eq!(heard(&mut listener).await, [pair(created, "3")]);
+}
