@@ -3,7 +3,8 @@
 //!
 //! Source: AWS, "Actions, resources, and condition keys for Amazon S3", "... for AWS Identity and
 //! Access Management" and "... for AWS Security Token Service". Actions on access points, jobs and
-//! other resources that do not exist here are left out.
+//! other resources that do not exist here are left out. `ListenBucketNotification` and
+//! `ListenNotification` are MinIO's.
 
 use crate::pattern;
 
@@ -115,6 +116,8 @@ actions! {
     ListBucketVersions Bucket Read,
     ListMultipartUploadParts Object Write,
     ListTagsForResource Bucket Owner,
+    ListenBucketNotification Bucket Read,
+    ListenNotification Account Never,
     ObjectOwnerOverrideToBucketOwner Object Owner,
     PutAccelerateConfiguration Bucket Owner,
     PutAnalyticsConfiguration Bucket Owner,

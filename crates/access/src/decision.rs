@@ -50,7 +50,8 @@ impl Grants {
             Level::Owner => self.owner,
             Level::Never => match action {
                 Action::CreateBucket => self.create_buckets,
-                Action::ListAllMyBuckets => self.list_buckets,
+                // The answer shows only what is allowed on each bucket.
+                Action::ListAllMyBuckets | Action::ListenNotification => self.list_buckets,
                 _ => false,
             },
         }

@@ -4,23 +4,13 @@
 
 use std::sync::Arc;
 
+use archipel_api::record::{for_webhook, rfc3339};
 use archipel_api::webhook::Webhook;
 use archipel_model::{DeliverEvent, Event, EventTarget, Model};
 use async_trait::async_trait;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::config;
-
-/// The bytes of a key that are escaped in a message.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'*')
-    .remove(b'/');
 
 /// Declares the targets that the settings name.
 ///
@@ -65,7 +55,7 @@ impl Hook {
 #[async_trait]
 impl DeliverEvent for Hook {
     async fn deliver(&self, event: &Event) -> Result<(), String> {
-        self.post(json!({ "Records": [record(event, &self.region)] }))
+        self.post(json!({ "Records": [for_webhook(event, &self.region)] }))
             .await
     }
 
@@ -80,46 +70,4 @@ impl DeliverEvent for Hook {
         }))
         .await
     }
-}
-
-fn record(event: &Event, region: &str) -> Value {
-    let principal = |id: Option<&str>| json!({ "principalId": id.unwrap_or("anonymous") });
-    let mut object = json!({
-        "key": utf8_percent_encode(&event.key, ESCAPED).to_string().replace("%20", "+"),
-        "sequencer": event.sequencer,
-    });
-    if let Some(size) = event.size {
-        object["size"] = size.into();
-    }
-    if let Some(etag) = &event.etag {
-        object["eTag"] = etag.as_str().into();
-    }
-    if let Some(version) = &event.version {
-        object["versionId"] = version.as_str().into();
-    }
-    json!({
-        "eventVersion": "2.3",
-        "eventSource": "aws:s3",
-        "awsRegion": region,
-        "eventTime": rfc3339(event.time_ms),
-        "eventName": event.name.strip_prefix("s3:").unwrap_or(&event.name),
-        "userIdentity": principal(event.principal.as_deref()),
-        "requestParameters": { "sourceIPAddress": event.address.as_deref().unwrap_or("") },
-        "responseElements": { "x-amz-request-id": event.request_id, "x-amz-id-2": "" },
-        "s3": {
-            "s3SchemaVersion": "1.0",
-            "configurationId": event.rule,
-            "bucket": {
-                "name": event.bucket,
-                "arn": format!("arn:aws:s3:::{}", event.bucket),
-            },
-            "object": object,
-        },
-    })
-}
-
-fn rfc3339(millis: u64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
-    let text = time.ok().and_then(|time| time.format(&Rfc3339).ok());
-    text.unwrap_or_default()
 }

@@ -250,7 +250,7 @@ async fn respond_to(
     };
     let mut call = Call::new(
         &shared.model,
-        &*shared.clock,
+        &shared.clock,
         &shared.config.region,
         &target,
         &parts.headers,

@@ -1,6 +1,7 @@
 //! One request, as handlers see it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use archipel_base::clock::WallClock;
 use archipel_model::{GivenVersion, Model, NotAnId, ObjectLock, Tags, UploadMeta};
@@ -27,7 +28,7 @@ pub struct Call<'a> {
     /// The product.
     pub model: &'a Model,
     /// The time.
-    pub clock: &'a dyn WallClock,
+    pub clock: &'a Arc<dyn WallClock>,
     /// The region's name.
     pub region: &'a str,
     /// The addressed bucket and key.
@@ -87,7 +88,7 @@ impl<'a> Call<'a> {
     /// A request whose body is not (yet) covered by a signature.
     pub fn new(
         model: &'a Model,
-        clock: &'a dyn WallClock,
+        clock: &'a Arc<dyn WallClock>,
         region: &'a str,
         target: &'a Target,
         headers: &'a HeaderMap,

@@ -12,10 +12,11 @@ use http::{HeaderMap, Method};
 use super::error::{Code, S3Error, S3Result};
 use super::s3_control;
 use super::target::Target;
-use super::uri::Query;
 
 pub use headers::refuse_headers;
-use parameters::{PLAIN_PARAMETERS, SUB_RESOURCES};
+#[cfg(test)]
+use parameters::SUB_RESOURCES;
+use parameters::{listens, sub_resource};
 
 /// Defines a group of operations: the name in S3, the actions that it needs.
 macro_rules! operations {
@@ -86,6 +87,7 @@ operations! {
         ListObjects => ListBucket,
         ListObjectsV2 => ListBucket,
         ListTagsForResource => ListTagsForResource,
+        ListenBucketNotification => ListenBucketNotification,
         PutBucketAcl => PutBucketAcl,
         PutBucketCors => PutBucketCORS,
         PutBucketEncryption => PutEncryptionConfiguration,
@@ -159,6 +161,8 @@ impl ObjectOp {
 pub enum Operation {
     /// `ListBuckets`.
     ListBuckets,
+    /// `ListenNotification`, on all buckets. An extension of MinIO.
+    ListenNotification,
     /// `CreateBucket`.
     CreateBucket,
     /// `PostObject`, whose signature is in its form.
@@ -174,6 +178,7 @@ impl Operation {
     pub fn name(self) -> &'static str {
         match self {
             Operation::ListBuckets => "ListBuckets",
+            Operation::ListenNotification => "ListenNotification",
             Operation::CreateBucket => "CreateBucket",
             Operation::PostObject => "PostObject",
             Operation::Bucket(op) => op.name(),
@@ -187,7 +192,7 @@ impl Operation {
         use ObjectOp as O;
         match self {
             Operation::CreateBucket | Operation::PostObject => true,
-            Operation::ListBuckets => false,
+            Operation::ListBuckets | Operation::ListenNotification => false,
             Operation::Bucket(op) => matches!(
                 op,
                 B::DeleteObjects
@@ -233,7 +238,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 
 /// The operations on buckets, by method and parameter; the first match counts.
 #[rustfmt::skip]
-const BUCKET: [Row; 53] = [
+const BUCKET: [Row; 54] = [
     bucket("GET", "abac", BucketOp::GetBucketAbac),
     bucket("GET", "accelerate", BucketOp::GetBucketAccelerateConfiguration),
     bucket("GET", "acl", BucketOp::GetBucketAcl),
@@ -287,6 +292,7 @@ const BUCKET: [Row; 53] = [
     bucket("DELETE", "", BucketOp::DeleteBucket),
     ("POST", "", Operation::PostObject),
     bucket("GET", "list-type", BucketOp::ListObjectsV2),
+    bucket("GET", "events", BucketOp::ListenBucketNotification),
 ];
 
 /// The operations on objects.
@@ -322,11 +328,12 @@ pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<
         return s3_control::operation(method, target);
     }
     let (table, level) = match (&target.bucket, &target.key) {
-        (None, _) => return service(method, &target.query),
+        (None, _) => return service(method, target),
         (Some(_), None) => (&BUCKET[..], "a bucket"),
         (Some(_), Some(_)) => (&OBJECT[..], "an object"),
     };
-    let asked = sub_resource(method, &target.query)?;
+    let listening = listens(method, target).then_some("events");
+    let asked = sub_resource(method, &target.query)?.or(listening);
     let same_method = |(m, ..): &&(&str, &str, Operation)| *m == method.as_str();
     let found = table
         .iter()
@@ -341,49 +348,13 @@ pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<
     }
 }
 
-fn service(method: &Method, query: &Query) -> S3Result<Operation> {
-    match (method, sub_resource(method, query)?) {
+fn service(method: &Method, target: &Target) -> S3Result<Operation> {
+    match (method, sub_resource(method, &target.query)?) {
+        (_, None) if listens(method, target) => Ok(Operation::ListenNotification),
         (&Method::GET, None) => Ok(Operation::ListBuckets),
         (_, Some(name)) => Err(S3Error::not_implemented(&format!("{method} of {name}"))),
         _ => Err(Code::MethodNotAllowed.into()),
     }
-}
-
-/// The parameter that names a sub-resource: a known one, or in a request that changes something any
-/// unknown one without a value. Reads ignore others as S3 does: links such as `font.eot?iefix` are common.
-///
-/// # Errors
-/// [`Code::InvalidArgument`] for two of them: one would be ignored.
-fn sub_resource<'q>(method: &Method, query: &'q Query) -> S3Result<Option<&'q str>> {
-    let reads = [Method::GET, Method::HEAD].contains(method);
-    let known = |(name, _): &(&str, &str)| SUB_RESOURCES.contains(name);
-    let bare = |(name, value): &(&str, &str)| {
-        !reads
-            && value.is_empty()
-            && !PLAIN_PARAMETERS.contains(name)
-            && !name.starts_with("response-")
-            && !is_amz(name)
-    };
-    let all = || query.iter().filter(known).map(|(name, _)| name);
-    // These two say more about a listing and about `select`.
-    let mut resources = all().filter(|name| !["list-type", "select-type"].contains(name));
-    let Some(first) = resources.next() else {
-        let bare = || query.iter().find(bare).map(|(name, _)| name);
-        return Ok(all().next().or_else(bare));
-    };
-    match resources.find(|name| *name != first) {
-        Some(other) => {
-            let why = format!("Conflicting query string parameters: {first}, {other}");
-            Err(S3Error::argument("ResourceType", other, why))
-        }
-        None => Ok(Some(first)),
-    }
-}
-
-/// Returns true for a parameter of the signature or a header in the query.
-fn is_amz(name: &str) -> bool {
-    let prefix = name.get(..6);
-    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-"))
 }
 
 /// Refines an operation by its headers.

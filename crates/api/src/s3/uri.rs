@@ -136,13 +136,27 @@ impl Query {
 
     /// Returns SigV4's canonical form: sorted by encoded name, then value; without `skip`.
     pub fn canonical(&self, skip: Option<&str>) -> String {
-        let mut pairs: Vec<_> = self
-            .iter()
-            .filter(|(name, _)| Some(*name) != skip)
-            .map(|(name, value)| (encode(name), encode(value)))
-            .collect();
+        let mut pairs = self.encoded(skip);
         pairs.sort();
-        let pairs: Vec<_> = pairs.iter().map(|(n, v)| format!("{n}={v}")).collect();
-        pairs.join("&")
+        joined(&pairs)
     }
+
+    /// Returns the same, sorted by name only: values of one name keep their order.
+    pub fn sorted_by_name(&self, skip: Option<&str>) -> String {
+        let mut pairs = self.encoded(skip);
+        pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        joined(&pairs)
+    }
+
+    fn encoded(&self, skip: Option<&str>) -> Vec<(String, String)> {
+        let pairs = self.iter().filter(|(name, _)| Some(*name) != skip);
+        pairs
+            .map(|(name, value)| (encode(name), encode(value)))
+            .collect()
+    }
+}
+
+fn joined(pairs: &[(String, String)]) -> String {
+    let pairs: Vec<_> = pairs.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    pairs.join("&")
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use archipel_traces::Tracer;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use http::{HeaderValue, Request, Response, Version, header};
 use http_body::Frame;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Body, Door, Peer, Secure, spans};
+use super::{Body, Door, Endless, Peer, Secure, spans};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -169,7 +170,12 @@ async fn handle<D: Door>(
         let close = HeaderValue::from_static("close");
         answer.headers_mut().insert(header::CONNECTION, close);
     }
+    let is_endless = answer.extensions_mut().remove::<Endless>().is_some();
     let answer = answer.map(|body| {
+        let body = match is_endless {
+            true => until_stopped(body, stopping),
+            false => body,
+        };
         body.map_frame(move |frame: Frame<Bytes>| {
             activity.step();
             frame
@@ -177,4 +183,14 @@ async fn handle<D: Door>(
         .boxed_unsync()
     });
     Ok(spans::until_sent(answer, span))
+}
+
+/// Returns a body that ends when the server stops.
+fn until_stopped(body: Body, mut stopping: watch::Receiver<()>) -> Body {
+    let stopped = async move {
+        // Never sent to: the sender is dropped.
+        let _ = stopping.changed().await;
+    };
+    let pieces = BodyStream::new(body).take_until(Box::pin(stopped));
+    StreamBody::new(pieces).boxed_unsync()
 }

@@ -69,6 +69,10 @@ pub trait Door: Clone + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Secure;
 
+/// An extension of an answer whose body has no end of its own: it ends when the server stops.
+#[derive(Clone, Copy, Debug)]
+pub struct Endless;
+
 /// Limits on clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {

@@ -37,6 +37,13 @@ impl Collector for Events {
             let value = ConstGauge::new(target.backlog as i64);
             value.encode(backlog.encode_family(&labels)?)?;
         }
+        let listeners = encoder.encode_descriptor(
+            "archipel_event_listeners",
+            "Clients that listen to events at this node",
+            None,
+            MetricType::Gauge,
+        )?;
+        ConstGauge::new(self.0.event_listeners() as i64).encode(listeners)?;
         type Count = fn(&TargetStatus) -> u64;
         let counters: [(&str, &str, Count); 3] = [
             (

@@ -55,6 +55,31 @@ impl Caller {
         }))))
     }
 
+    /// Finds out again for whom the key acts, for an answer that goes on.
+    ///
+    /// # Errors
+    /// As [`Caller::verified`], and for a key that was deleted, also if there is another one of its
+    /// id.
+    pub async fn renewed(&self, model: &Model) -> S3Result<Caller> {
+        let Some(verified) = self.0.as_deref() else {
+            return Ok(Caller::anonymous());
+        };
+        let key = verified.subject.key();
+        let now = match key.session {
+            // It is in no row. What it was made from is looked at below.
+            Some(_) => Some(key.clone()),
+            None => model.access_key(&key.id)?,
+        };
+        let now = now.filter(|now| now.incarnation == key.incarnation);
+        let now = now.ok_or(Code::InvalidAccessKeyId)?;
+        let subject = model.subject(&now).await?;
+        Ok(Caller(Some(Arc::new(Verified {
+            subject: subject.ok_or(Code::InvalidAccessKeyId)?,
+            credential: verified.credential,
+            canonical_id: OnceLock::new(),
+        }))))
+    }
+
     /// A client that presented no signature.
     pub fn anonymous() -> Caller {
         Caller(None)

@@ -9,6 +9,7 @@
 mod caller;
 mod check;
 pub(crate) mod conditions;
+mod listening;
 mod new_bucket;
 mod object;
 
@@ -29,6 +30,7 @@ use conditions::On;
 
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
+pub use listening::{OnEvents, all_events};
 pub use new_bucket::NewBucket;
 
 /// A resource on which the caller may do what its operation needs.

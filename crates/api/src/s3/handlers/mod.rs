@@ -10,6 +10,7 @@ mod delete;
 mod encryption;
 pub(crate) mod get;
 mod lifecycle;
+mod listen;
 mod listing;
 mod lock;
 mod notification;
@@ -57,6 +58,10 @@ pub async fn dispatch(
     let key = target.key.as_deref().unwrap_or_default();
     match operation {
         Operation::ListBuckets => buckets::list(call, &auth::service(call, caller)?),
+        Operation::ListenNotification => {
+            let on = auth::all_events(call, caller)?;
+            Box::pin(listen::on_all(call, &on)).await
+        }
         Operation::CreateBucket => {
             let asked = buckets::read(call).await?;
             let on = auth::create(call, caller, bucket, &asked)?;
@@ -151,6 +156,7 @@ async fn on_bucket(
         BucketOp::PutBucketWebsite => website::put(call, on).await,
         BucketOp::PutObjectLockConfiguration => Box::pin(lock::put_configuration(call, on)).await,
         BucketOp::PutPublicAccessBlock => policy::put_block(call, on).await,
+        BucketOp::ListenBucketNotification => Box::pin(listen::on_bucket(call, on)).await,
         BucketOp::ListTagsForResource => Ok(tagging::list_of_resource(on)),
         BucketOp::TagResource => tagging::tag_resource(call, on).await,
         BucketOp::UntagResource => tagging::untag_resource(call, on).await,

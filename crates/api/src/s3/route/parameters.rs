@@ -1,5 +1,11 @@
 //! Parameters of queries that select operations, and those that do not.
 
+use http::Method;
+
+use crate::s3::error::{S3Error, S3Result};
+use crate::s3::target::Target;
+use crate::s3::uri::Query;
+
 /// S3's sub-resources: parameters that select another operation.
 pub const SUB_RESOURCES: [&str; 46] = [
     "abac",
@@ -51,7 +57,7 @@ pub const SUB_RESOURCES: [&str; 46] = [
 ];
 
 /// Parameters that name no sub-resource even without a value.
-pub const PLAIN_PARAMETERS: [&str; 20] = [
+const PLAIN_PARAMETERS: [&str; 20] = [
     "bucket-region",
     "continuation-token",
     "delimiter",
@@ -73,3 +79,46 @@ pub const PLAIN_PARAMETERS: [&str; 20] = [
     "versionId",
     "x-id",
 ];
+
+/// The parameter that names a sub-resource: a known one, or in a request that changes something any
+/// unknown one without a value. Reads ignore others as S3 does: links such as `font.eot?iefix` are common.
+///
+/// # Errors
+/// `InvalidArgument` for two of them: one would be ignored.
+pub fn sub_resource<'q>(method: &Method, query: &'q Query) -> S3Result<Option<&'q str>> {
+    let reads = [Method::GET, Method::HEAD].contains(method);
+    let known = |(name, _): &(&str, &str)| SUB_RESOURCES.contains(name);
+    let bare = |(name, value): &(&str, &str)| {
+        !reads
+            && value.is_empty()
+            && !PLAIN_PARAMETERS.contains(name)
+            && !name.starts_with("response-")
+            && !is_amz(name)
+    };
+    let all = || query.iter().filter(known).map(|(name, _)| name);
+    // These two say more about a listing and about `select`.
+    let mut resources = all().filter(|name| !["list-type", "select-type"].contains(name));
+    let Some(first) = resources.next() else {
+        let bare = || query.iter().find(bare).map(|(name, _)| name);
+        return Ok(all().next().or_else(bare));
+    };
+    match resources.find(|name| *name != first) {
+        Some(other) => {
+            let why = format!("Conflicting query string parameters: {first}, {other}");
+            Err(S3Error::argument("ResourceType", other, why))
+        }
+        None => Ok(Some(first)),
+    }
+}
+
+/// Returns true for a parameter of the signature or a header in the query.
+fn is_amz(name: &str) -> bool {
+    let prefix = name.get(..6);
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-"))
+}
+
+/// Returns true if a request asks to listen to events of a bucket or of all. The parameter is no
+/// sub-resource, so that reads of objects ignore it as any other that S3 does not have.
+pub fn listens(method: &Method, target: &Target) -> bool {
+    method == Method::GET && target.key.is_none() && target.query.has("events")
+}

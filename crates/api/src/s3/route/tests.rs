@@ -43,6 +43,19 @@ fn implemented_operations_are_routed() {
     bucket("GET", "/b/?location", BucketOp::GetBucketLocation);
     bucket("GET", "/b?prefix=x&versions", BucketOp::ListObjectVersions);
     bucket("GET", "/b?uploads&prefix=x", BucketOp::ListMultipartUploads);
+    let listen = BucketOp::ListenBucketNotification;
+    bucket(
+        "GET",
+        "/b?events=s3:ObjectCreated:*&events=x&ping=10",
+        listen,
+    );
+    bucket("GET", "/b?events=x&uploads", BucketOp::ListMultipartUploads);
+    assert_eq!(
+        routed("GET", "/?events=x", false),
+        Ok(Operation::ListenNotification)
+    );
+    object("GET", "/b/k?events=x", ObjectOp::GetObject);
+    bucket("HEAD", "/b?events=x", BucketOp::HeadBucket);
     bucket("POST", "/b?delete=", BucketOp::DeleteObjects);
     bucket("DELETE", "/b?cors", BucketOp::DeleteBucketCors);
     let put = BucketOp::PutBucketLifecycleConfiguration;

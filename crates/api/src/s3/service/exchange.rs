@@ -96,7 +96,7 @@ impl Exchange<'_> {
         });
         let mut call = Call::new(
             &model,
-            &*self.shared.clock,
+            &self.shared.clock,
             &self.shared.config.region,
             target,
             headers,

@@ -7,7 +7,7 @@ use super::{ALGORITHM, SignedParts};
 use crate::s3::error::{Code, S3Result};
 use crate::s3::uri;
 
-/// The spelling of the signed path.
+/// The spelling of the signed path and query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Candidate {
     /// Every reserved character encoded once, as the documentation demands.
@@ -16,6 +16,9 @@ pub enum Candidate {
     AsSent,
     /// As it was sent, and that encoded once more: all services but S3.
     Twice,
+    /// Encoded once, with parameters of one name in the order in which they were sent: minio-go signs so
+    /// when it listens.
+    Listening,
 }
 
 /// The canonical request. S3 neither normalises the path nor encodes it twice.
@@ -26,12 +29,17 @@ pub fn request(
     candidate: Candidate,
 ) -> S3Result<Vec<u8>> {
     let path = match candidate {
-        Candidate::Encoded => uri::encode_path(&uri::decode_path(request.path)?),
+        Candidate::Encoded | Candidate::Listening => {
+            uri::encode_path(&uri::decode_path(request.path)?)
+        }
         Candidate::AsSent => request.path.to_owned(),
         Candidate::Twice => uri::encode_path(request.path),
     };
     let skip = (presented.source == Source::Query).then_some("X-Amz-Signature");
-    let query = request.query.canonical(skip);
+    let query = match candidate {
+        Candidate::Listening => request.query.sorted_by_name(skip),
+        _ => request.query.canonical(skip),
+    };
     let mut text = format!("{}\n{path}\n{query}\n", request.method).into_bytes();
     for name in &presented.signed_headers {
         push_header(&mut text, name, request)?;

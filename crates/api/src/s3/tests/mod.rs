@@ -8,6 +8,7 @@ mod disclosure;
 mod encryption;
 mod hoisted;
 mod lifecycle;
+mod listen;
 mod lists;
 mod locks;
 mod names;

@@ -1,0 +1,108 @@
+//! Events as JSON: the records that webhooks and listeners get.
+//!
+//! Source: AWS, "Event message structure".
+
+use archipel_model::Event;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// The bytes of a key that are escaped for a webhook.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'*')
+    .remove(b'/');
+
+/// Those that are escaped for a listener. `mc` takes a key for an escaped one only if it finds an escaped
+/// slash.
+const ESCAPED_WITH_SLASHES: &AsciiSet = &ESCAPED.add(b'/');
+
+/// Returns the record of an event that a webhook gets.
+pub fn for_webhook(event: &Event, region: &str) -> Value {
+    let name = event.name.strip_prefix("s3:").unwrap_or(&event.name);
+    let principal = event.principal.as_deref();
+    record(event, region, name, principal, ESCAPED)
+}
+
+/// Returns the record of an event that a listener gets, as clients of MinIO read it: they look for `s3:`
+/// in front of the name. `principal` names the principal of the event: readers of a bucket must not
+/// learn the ids of access keys.
+pub fn for_listener(event: &Event, region: &str, principal: Option<&str>) -> Value {
+    record(event, region, &event.name, principal, ESCAPED_WITH_SLASHES)
+}
+
+fn record(
+    event: &Event,
+    region: &str,
+    name: &str,
+    principal: Option<&str>,
+    escaped: &'static AsciiSet,
+) -> Value {
+    let mut object = json!({
+        "key": utf8_percent_encode(&event.key, escaped).to_string().replace("%20", "+"),
+        "sequencer": event.sequencer,
+    });
+    if let Some(size) = event.size {
+        object["size"] = size.into();
+    }
+    if let Some(etag) = &event.etag {
+        object["eTag"] = etag.as_str().into();
+    }
+    if let Some(version) = &event.version {
+        object["versionId"] = version.as_str().into();
+    }
+    json!({
+        "eventVersion": "2.3",
+        "eventSource": "aws:s3",
+        "awsRegion": region,
+        "eventTime": rfc3339(event.time_ms),
+        "eventName": name,
+        "userIdentity": { "principalId": principal.unwrap_or("anonymous") },
+        "requestParameters": { "sourceIPAddress": event.address.as_deref().unwrap_or("") },
+        "responseElements": { "x-amz-request-id": event.request_id, "x-amz-id-2": "" },
+        "s3": {
+            "s3SchemaVersion": "1.0",
+            "configurationId": event.rule,
+            "bucket": {
+                "name": event.bucket,
+                "arn": format!("arn:aws:s3:::{}", event.bucket),
+            },
+            "object": object,
+        },
+    })
+}
+
+/// Returns a time in milliseconds since 1970 as messages have it.
+pub fn rfc3339(millis: u64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
+    let text = time.ok().and_then(|time| time.format(&Rfc3339).ok());
+    text.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_see_names_and_keys_as_clients_of_minio_expect_them() {
+        let event = Event {
+            name: "s3:ObjectCreated:Put".into(),
+            key: "a b/\u{fc}".into(),
+            principal: Some("AK1".into()),
+            ..Event::default()
+        };
+        let (hook, listener) = (
+            for_webhook(&event, "r"),
+            for_listener(&event, "r", Some("id")),
+        );
+        assert_eq!(hook["eventName"], "ObjectCreated:Put");
+        assert_eq!(hook["s3"]["object"]["key"], "a+b/%C3%BC");
+        assert_eq!(listener["eventName"], "s3:ObjectCreated:Put");
+        assert_eq!(listener["s3"]["object"]["key"], "a+b%2F%C3%BC");
+        assert_eq!(hook["userIdentity"]["principalId"], "AK1");
+        assert_eq!(listener["userIdentity"]["principalId"], "id");
+    }
+}

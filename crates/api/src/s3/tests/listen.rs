@@ -1,0 +1,106 @@
+//! Clients that listen to events.
+
+use archipel_model::{AccessKey, Permissions};
+use bytes::Bytes;
+use http::Response;
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::client::{Door, signed};
+use crate::serve::{Body, Endless};
+
+const ALL: &str = "events=s3:ObjectCreated:*&events=s3:ObjectRemoved:*&ping=30";
+
+async fn listen(door: &Door, key: &AccessKey, path: &str) -> Response<Body> {
+    let request = signed(key, "GET", path, &[], Bytes::new());
+    let answer = Box::pin(door.s3.handle(request)).await;
+    assert_eq!(answer.status(), 200, "{path}");
+    assert!(answer.extensions().get::<Endless>().is_some());
+    answer
+}
+
+/// Returns the record on the next line; `None` at the end.
+async fn next(answer: &mut Response<Body>) -> Option<Value> {
+    let frame = answer.body_mut().frame().await?.unwrap();
+    let line = frame.into_data().unwrap();
+    let line = line.strip_suffix(b"\n").unwrap();
+    let document: Value = serde_json::from_slice(line).unwrap();
+    Some(document["Records"][0].clone())
+}
+
+fn reader() -> Permissions {
+    Permissions {
+        read: true,
+        ..Permissions::default()
+    }
+}
+
+#[tokio::test]
+async fn events_are_told_until_the_right_is_taken_away() {
+    let door = Door::open().await;
+    let key = door.key_with(reader()).await;
+    let mut one = listen(&door, &key, &format!("/bucket?{ALL}")).await;
+    let mut all = listen(&door, &key, &format!("/?{ALL}")).await;
+    let mut owner = listen(&door, &door.key, &format!("/bucket?{ALL}&prefix=k")).await;
+    door.put("/bucket/key", "123").await.ok();
+    for answer in [&mut one, &mut all, &mut owner] {
+        let record = next(answer).await.unwrap();
+        assert_eq!(record["eventName"], "s3:ObjectCreated:Put");
+        assert_eq!(record["s3"]["object"]["size"], 3);
+    }
+    let none = Permissions::default();
+    door.model.set_grant("bucket", &key.id, none).await.unwrap();
+    door.call("DELETE", "/bucket/key", &[], "").await.ok();
+    assert_eq!(
+        next(&mut owner).await.unwrap()["eventName"],
+        "s3:ObjectRemoved:Delete"
+    );
+    assert_eq!(next(&mut one).await, None);
+    // That of all buckets goes on, and shows nothing of this one.
+    assert_eq!(door.model.event_listeners(), 3);
+    drop(one);
+    door.model
+        .set_grant("bucket", &key.id, reader())
+        .await
+        .unwrap();
+    door.put("/bucket/again", "").await.ok();
+    let record = next(&mut all).await.unwrap();
+    assert_eq!(record["s3"]["object"]["key"], "again");
+    assert_eq!(door.model.event_listeners(), 2);
+    door.model.delete_access_key(&key.id).await.unwrap();
+    door.put("/bucket/key", "").await.ok();
+    assert_eq!(next(&mut all).await, None);
+    assert!(next(&mut owner).await.is_some());
+}
+
+#[tokio::test]
+async fn bucket_of_the_same_name_is_another_one() {
+    let door = Door::open().await;
+    let mut answer = listen(&door, &door.key, &format!("/bucket?{ALL}")).await;
+    door.call("DELETE", "/bucket", &[], "").await.ok();
+    door.put("/bucket", "").await.ok();
+    door.put("/bucket/key", "").await.ok();
+    assert_eq!(next(&mut answer).await, None);
+}
+
+#[tokio::test]
+async fn wrong_questions_are_refused_after_the_right_was_checked() {
+    let door = Door::open().await;
+    let ask = |path: &'static str| door.get(path);
+    ask("/bucket?events=s3:Nothing")
+        .await
+        .is(400, "InvalidArgument");
+    ask("/?events=").await.is(400, "InvalidArgument");
+    ask("/none?events=s3:ObjectCreated:*")
+        .await
+        .is(404, "NoSuchBucket");
+    let stranger = door.key_with(Permissions::default()).await;
+    let request = signed(
+        &stranger,
+        "GET",
+        "/bucket?events=s3:Nothing",
+        &[],
+        Bytes::new(),
+    );
+    door.send(request).await.is(403, "AccessDenied");
+}
