@@ -1,4 +1,4 @@
-"""minio-go: the examples of its documentation on versions, locks, tags, lifecycle rules and forms (tests/clients/minio_go)."""
+"""minio-go: the examples of its documentation on versions, locks, tags, lifecycle rules and forms, and listening to events (tests/clients/minio_go)."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from support.tools import run
 
 PROJECT = Path(__file__).with_name("minio_go")
-TESTS = {"TestVersions", "TestObjectLock", "TestTags", "TestLifecycle", "TestFormWithPolicy"}
+TESTS = {"TestListen", "TestVersions", "TestObjectLock", "TestTags", "TestLifecycle", "TestFormWithPolicy"}
 
 
 def test_examples_of_its_documentation(server):
