@@ -173,7 +173,7 @@ async fn handle<D: Door>(
     let is_endless = answer.extensions_mut().remove::<Endless>().is_some();
     let answer = answer.map(|body| {
         let body = match is_endless {
-            true => until_stopped(body, stopping),
+            true => until_stopped(body, common.stopping.clone()),
             false => body,
         };
         body.map_frame(move |frame: Frame<Bytes>| {

@@ -17,6 +17,7 @@
 use std::sync::Arc;
 
 use archipel_base::{Id, boxed};
+use archipel_traces::carry;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Counted, exceeded, sum};
@@ -151,7 +152,8 @@ impl Model {
     ) -> Result<Arc<Bucket>, Error> {
         let (model, name) = (self.clone(), bucket.name.clone());
         // It goes on without its caller, as a division among partitions does.
-        let lent = tokio::spawn(async move { model.make_user_room_now(&bucket, wanted).await });
+        let lent = async move { model.make_user_room_now(&bucket, wanted).await };
+        let lent = tokio::spawn(carry(lent));
         match lent.await {
             Ok(Ok(())) => {}
             // Another node divides.
