@@ -79,7 +79,7 @@ pub struct LifecycleInfo {
 pub struct EventTargetInfo {
     /// The name that the rules of buckets use.
     pub name: String,
-    /// The kind of target: `webhook`; absent if the settings of this node declare no such target.
+    /// The kind of target, such as `webhook`; absent if the settings of this node declare no such target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The state of the target.
