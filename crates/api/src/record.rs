@@ -1,4 +1,4 @@
-//! Events as JSON: the records that webhooks and listeners get.
+//! Events as JSON: the records that targets and listeners get.
 //!
 //! Source: AWS, "Event message structure".
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The bytes of a key that are escaped for a webhook.
+/// The bytes of a key that are escaped for a target.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -20,8 +20,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// slash.
 const ESCAPED_WITH_SLASHES: &AsciiSet = &ESCAPED.add(b'/');
 
-/// Returns the record of an event that a webhook gets.
-pub fn for_webhook(event: &Event, region: &str) -> Value {
+/// Returns the record of an event that a target gets.
+pub fn for_target(event: &Event, region: &str) -> Value {
     let name = event.name.strip_prefix("s3:").unwrap_or(&event.name);
     let principal = event.principal.as_deref();
     record(event, region, name, principal, ESCAPED)
@@ -95,7 +95,7 @@ mod tests {
             ..Event::default()
         };
         let (hook, listener) = (
-            for_webhook(&event, "r"),
+            for_target(&event, "r"),
             for_listener(&event, "r", Some("id")),
         );
         assert_eq!(hook["eventName"], "ObjectCreated:Put");

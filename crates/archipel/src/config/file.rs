@@ -206,13 +206,39 @@ pub struct Limits {
 }
 
 /// `[[event_targets]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventTarget {
     pub name: String,
     pub url: String,
     #[serde(default)]
     pub token_file: Option<PathBuf>,
+    #[serde(default)]
+    pub user: Option<String>,
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    #[serde(default)]
+    pub tls: Option<bool>,
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    #[serde(default)]
+    pub subject: Option<String>,
+    #[serde(default)]
+    pub jetstream: Option<bool>,
+    #[serde(default)]
+    pub stream: Option<String>,
+    #[serde(default)]
+    pub list: Option<String>,
+    #[serde(default)]
+    pub channel: Option<String>,
+    #[serde(default)]
+    pub table: Option<String>,
+    #[serde(default)]
+    pub exchange: Option<String>,
+    #[serde(default)]
+    pub routing_key: Option<String>,
+    #[serde(default)]
+    pub sasl: Option<String>,
     #[serde(default)]
     pub backlog: Option<u64>,
     #[serde(default)]

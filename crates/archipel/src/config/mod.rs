@@ -45,7 +45,10 @@ pub use certificates::CertificateFiles;
 pub use demo::for_demo;
 pub use discover::{Consul, Discovery, Kubernetes};
 pub use encryption::Encryption;
-pub use event_targets::EventTarget;
+pub use event_targets::{
+    Amqp, EventTarget, Host, Kafka, Login, Nats, Postgres, Redis, RedisKey, Sasl, Service, Trust,
+    Webhook,
+};
 pub use first_start::FirstStart;
 pub use secret::Secret;
 pub use tls::Tls;

@@ -74,6 +74,23 @@ pub fn read_text(path: &Path) -> Result<Secret, Refused> {
     read(path).map(Secret)
 }
 
+/// Reads a password from a file: its one line. The service that the password is for chose it, so it
+/// may be short and hold any character.
+///
+/// A file that everybody can read is refused, as for a token.
+pub fn read_password(path: &Path) -> Result<Secret, Refused> {
+    let text = read(path)?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    if password.is_empty() || password.chars().any(char::is_control) {
+        return Err(Refused {
+            why: "the content is not one line with a password".into(),
+            fix: "write the password alone to the file".into(),
+        });
+    }
+    Ok(Secret(password.to_owned()))
+}
+
 /// Refuses a file that everybody can read.
 pub fn check_mode(path: &Path) -> Result<(), Refused> {
     let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();

@@ -53,6 +53,8 @@ fn sorted_keys(table: &toml::Table) -> Vec<String> {
     let mut names = Vec::new();
     keys(table, "", &mut names);
     names.sort();
+    // Entries of one list may have the same keys.
+    names.dedup();
     names
 }
 

@@ -34,9 +34,13 @@ const CONFINED: &[(&[&str], &[&str])] = &[
     (&["quinn", "quinn-proto"], &["archipel-net"]),
     (
         &["rustls", "tokio-rustls"],
-        &["archipel-net", "archipel-api"],
+        &["archipel-net", "archipel-api", "archipel"],
     ),
     (&["rustls-webpki"], &["archipel-api"]),
+    (
+        &["async-nats", "redis", "tokio-postgres", "lapin", "rskafka"],
+        &["archipel"],
+    ),
     (&["rcgen"], &["archipel"]),
     (&["prost"], &["archipel"]),
     (&["getrandom"], &["archipel-base"]),

@@ -1,9 +1,24 @@
 //! The check of `[[event_targets]]`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`address`] | the parts of an address |
+//! | [`keys`] | which keys belong to which kind of target |
+//! | [`services`] | the kinds of targets |
+
+mod address;
+mod keys;
+mod services;
+
+use std::path::Path;
 
 use http::Uri;
 
+use self::address::Address;
+pub(super) use self::address::shown;
 use super::Check;
-use crate::config::{EventTarget, file};
+use crate::config::secret::{self, Secret};
+use crate::config::{EventTarget, Login, Service, Trust, Webhook, file};
 
 /// The default of the most events that wait for a target in the partitions of one bucket.
 const BACKLOG: u64 = 100_000;
@@ -28,71 +43,180 @@ impl Check {
     }
 
     fn event_target(&mut self, number: usize, target: &file::EventTarget) -> Option<EventTarget> {
-        let key = |name: &str| format!("event_targets[{number}].{name}");
         let name = &target.name;
+        let mut one = One {
+            check: self,
+            number,
+            target,
+        };
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
             let fix = "use 1 to 64 lower-case letters, digits and hyphens, such as \"thumbnails\"";
-            self.problem(&key("name"), Some(name.clone()), "not a name", fix);
+            one.problem("name", Some(name), "not a name", fix);
         }
-        let url = target.url.parse::<Uri>().ok();
-        let is_web = |uri: &Uri| {
-            matches!(uri.scheme_str(), Some("http" | "https"))
-                && uri.authority().is_some_and(|at| !at.as_str().contains('@'))
-        };
-        let url = url.filter(is_web);
-        if url.is_none() {
-            let fix = "write for example \"https://hooks.example.org/uploads\"; a token has a file of its own, token_file";
-            let why = "not an address that begins with http:// or https://";
-            self.problem(&key("url"), Some(shown(&target.url)), why, fix);
-        }
-        let token = self.token(&key("token_file"), target.token_file.as_deref());
+        let service = one.service();
         let backlog = target.backlog.unwrap_or(BACKLOG);
         if backlog == 0 {
             let fix = format!("at least 1, such as {BACKLOG}");
-            let why = "no event could wait for delivery";
-            self.problem(&key("backlog"), Some("0".into()), why, &fix);
+            one.problem(
+                "backlog",
+                Some("0"),
+                "no event could wait for delivery",
+                &fix,
+            );
         }
-        let when_full = target.when_full.as_deref();
-        let refuses = self.choice(&key("when_full"), when_full, &WHEN_FULL);
+        let key = one.key("when_full");
+        let refuses = self.choice(&key, target.when_full.as_deref(), &WHEN_FULL);
         Some(EventTarget {
             name: name.clone(),
-            url: url?,
-            token,
+            service: service?,
             backlog,
             refuses,
         })
     }
 }
 
-/// Returns an address without a name and a password in it.
-pub(super) fn shown(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    // Behind the last one, because a password may hold any character.
-    match (rest.rsplit_once('@'), scheme) {
-        (None, _) => url.to_owned(),
-        (Some((_, host)), "") => format!("...@{host}"),
-        (Some((_, host)), scheme) => format!("{scheme}://...@{host}"),
+/// The check of one target.
+struct One<'a> {
+    check: &'a mut Check,
+    number: usize,
+    target: &'a file::EventTarget,
+}
+
+impl One<'_> {
+    fn key(&self, name: &str) -> String {
+        format!("event_targets[{}].{name}", self.number)
+    }
+
+    fn problem(&mut self, name: &str, value: Option<&str>, why: &str, fix: &str) {
+        let key = self.key(name);
+        self.check.problem(&key, value.map(str::to_owned), why, fix);
+    }
+
+    /// Returns the service at the address, which is of the kind that its scheme names.
+    fn service(&mut self) -> Option<Service> {
+        let url = self.target.url.as_str();
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let Some(kind) = keys::KINDS
+            .iter()
+            .find(|kind| kind.schemes.contains(&scheme))
+        else {
+            let all: Vec<String> = keys::KINDS
+                .iter()
+                .flat_map(keys::Kind::beginnings)
+                .collect();
+            let fix = "write for example \"https://hooks.example.org/uploads\"";
+            let why = format!("not an address that begins with {}", all.join(", "));
+            self.problem("url", Some(&shown(url)), &why, fix);
+            return None;
+        };
+        self.refuse_foreign_keys(kind);
+        if rest.contains('@') {
+            let fix = format!("write for example {:?}; {}", kind.example, kind.secrets);
+            let why = "the address holds a name or a password";
+            self.problem("url", Some(&shown(url)), why, &fix);
+            return None;
+        }
+        if kind.name == "webhook" {
+            return self.webhook().map(Service::Webhook);
+        }
+        match Address::parse(rest, kind.port(scheme)) {
+            Ok(address) => self.checked(kind, scheme, &address),
+            Err(why) => {
+                self.refuse_url(kind, why);
+                None
+            }
+        }
+    }
+
+    fn refuse_url(&mut self, kind: &keys::Kind, why: &str) {
+        let fix = format!("write for example {:?}", kind.example);
+        let url = self.target.url.as_str();
+        self.problem("url", Some(url), why, &fix);
+    }
+
+    fn refuse_foreign_keys(&mut self, kind: &keys::Kind) {
+        for (name, value) in keys::given(self.target) {
+            if !kind.keys.contains(&name) {
+                let why = format!("a target of the kind {} has no such key", kind.name);
+                let fix = format!("remove it; its keys are {}", kind.keys.join(", "));
+                self.problem(name, Some(&value), &why, &fix);
+            }
+        }
+    }
+
+    fn webhook(&mut self) -> Option<Webhook> {
+        let key = self.key("token_file");
+        let token = self.check.token(&key, self.target.token_file.as_deref());
+        let url = self.target.url.parse::<Uri>().ok();
+        let url = url.filter(|uri| uri.authority().is_some());
+        if url.is_none() {
+            let fix = "write for example \"https://hooks.example.org/uploads\"";
+            let (url, why) = (self.target.url.as_str(), "not an address");
+            self.problem("url", Some(url), why, fix);
+        }
+        Some(Webhook { url: url?, token })
+    }
+
+    /// Returns the certificates that count, for an address that may speak TLS.
+    fn trust(&mut self, speaks_tls: bool, how: &str) -> Option<Trust> {
+        let path = self.target.ca_file.as_deref();
+        if let Some(path) = path {
+            self.ca_file(path);
+            if !speaks_tls {
+                let shown = path.display().to_string();
+                let why = "the address does not speak TLS";
+                self.problem("ca_file", Some(&shown), why, how);
+            }
+        }
+        let file = path.map(|path| Trust::File(path.to_owned()));
+        speaks_tls.then(|| file.unwrap_or(Trust::System))
+    }
+
+    fn ca_file(&mut self, path: &Path) {
+        let pem = std::fs::read(path).map_err(|error| error.to_string());
+        if let Err(why) = pem.and_then(|pem| archipel_api::fetch::trust(Some(&pem))) {
+            let fix = "name a file with certificates in PEM that the server's user may read";
+            let shown = path.display().to_string();
+            self.problem("ca_file", Some(&shown), &why, fix);
+        }
+    }
+
+    fn password(&mut self) -> Option<Secret> {
+        let path = self.target.password_file.as_deref()?;
+        match secret::read_password(path) {
+            Ok(password) => Some(password),
+            Err(refused) => {
+                let shown = path.display().to_string();
+                self.problem("password_file", Some(&shown), &refused.why, &refused.fix);
+                None
+            }
+        }
+    }
+
+    /// Returns the user and the password: both or neither must be set.
+    fn login(&mut self) -> Option<Login> {
+        let password = self.password();
+        match (&self.target.user, &self.target.password_file) {
+            (Some(user), Some(_)) => Some(Login {
+                user: user.clone(),
+                password: password?,
+            }),
+            (Some(user), None) => {
+                let fix = "name a file with the password in password_file, or remove user";
+                self.problem("user", Some(user), "it has no password", fix);
+                None
+            }
+            (None, Some(path)) => {
+                let fix = "name its user in user, or remove password_file";
+                let shown = path.display().to_string();
+                self.problem("password_file", Some(&shown), "it has no user", fix);
+                None
+            }
+            (None, None) => None,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn address_is_shown_without_its_password() {
-        for (url, expected) in [
-            (
-                "https://hooks.example.org/in",
-                "https://hooks.example.org/in",
-            ),
-            ("https://ann:pass@host/in", "https://...@host/in"),
-            ("https://ann:p@ss/w@host/in", "https://...@host/in"),
-            ("ann:pass@host", "...@host"),
-            ("ftp://x", "ftp://x"),
-        ] {
-            assert_eq!(shown(url), expected);
-        }
-    }
-}
+mod tests;
