@@ -91,6 +91,8 @@ def test_what_happens_is_told(client, hook, place, cluster):
     record = next(r for r in hook.records(place) if r["eventName"] == "ObjectCreated:Put")
     assert record["eventSource"] == "aws:s3" and record["awsRegion"] == cluster.region
     assert record["s3"]["configurationId"] == "all"
+    owner = client.get_bucket_acl(Bucket=place)["Owner"]["ID"]
+    assert record["s3"]["bucket"]["ownerIdentity"] == {"principalId": owner}
     assert record["s3"]["object"]["size"] == 5
     assert record["s3"]["object"]["eTag"] == put["ETag"].strip('"')
     assert record["responseElements"]["x-amz-request-id"] == put["ResponseMetadata"]["RequestId"]

@@ -97,7 +97,11 @@ def test_changes_at_every_node_are_heard_at_any(listen, cluster, endpoints, plac
     for listener in listeners:
         listener.hears(*((PUT, f"a b/ü{node}") for node in range(3)))
         record = next(r for r in listener.records if r["s3"]["object"]["size"] == 2)
-        assert record["s3"]["bucket"] == {"name": place, "arn": f"arn:aws:s3:::{place}"}
+        assert record["s3"]["bucket"] == {
+            "name": place,
+            "ownerIdentity": {"principalId": client.get_bucket_acl(Bucket=place)["Owner"]["ID"]},
+            "arn": f"arn:aws:s3:::{place}",
+        }
         assert record["s3"]["object"]["eTag"] == put["ETag"].strip('"')
         assert record["s3"]["object"]["key"] == "a+b%2F%C3%BC2"
         assert record["responseElements"]["x-amz-request-id"] == put["ResponseMetadata"]["RequestId"]

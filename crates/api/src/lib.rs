@@ -2,8 +2,7 @@
 //! for operators. `web` answers with the parts of `s3` that read objects, and `k2v` builds on what
 //! `s3` has for any signed request; else they do not know one another. `iam` and `sts` manage users and
 //! give out temporary credentials; they are behind the address of `s3`.
-//! [`fetch`] gets small documents of other services; [`webhook`] posts messages to them. [`record`] shows
-//! events as JSON.
+//! [`fetch`] gets small documents of other services; [`webhook`] posts messages to them.
 //! [`serve`] opens endpoints for users on listeners. [`audit`] writes down the requests of all endpoints.
 
 pub mod admin;
@@ -11,7 +10,6 @@ pub mod audit;
 pub mod fetch;
 mod iam;
 pub mod k2v;
-pub mod record;
 pub mod s3;
 pub mod serve;
 mod sts;

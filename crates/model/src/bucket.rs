@@ -236,6 +236,12 @@ impl Bucket {
         own.map_or(Permissions::default(), |grant| grant.permissions())
     }
 
+    /// Returns the unique id of the first owner.
+    pub(crate) fn first_owner(&self) -> Option<&str> {
+        let mut owners = self.grants.iter().filter(|(_, grant)| grant.is_owner());
+        owners.next().map(|(id, _)| id.as_str())
+    }
+
     pub(crate) fn durability(&self, default: Durability) -> Durability {
         match self.buffered {
             Some(true) => Durability::Buffered,

@@ -20,7 +20,7 @@
 //! | `handlers` | the operations |
 //! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
 //! | `tagging`, `lifecycle`, `lock` | tags, lifecycle rules, object lock: headers and documents |
-//! | `notification` | event notifications: documents |
+//! | `notification`, [`record`] | event notifications: documents, events as JSON |
 //! | `sse` | headers about encryption |
 //! | `health` | health checks, without a signature |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`], `explain` | formats, answers |
@@ -47,6 +47,7 @@ mod owner;
 mod post;
 mod precondition;
 mod range;
+pub mod record;
 pub(crate) mod respond;
 pub(crate) mod route;
 pub(crate) mod s3_control;

@@ -2,7 +2,7 @@
 //!
 //! Source: AWS, "Event message structure".
 
-use archipel_api::record::{for_target, rfc3339};
+use archipel_api::s3::record::{for_target, rfc3339};
 use archipel_model::Event;
 use serde_json::json;
 

@@ -72,7 +72,8 @@ impl Connection {
         let sent = self.client.publish(subject, text.into()).await;
         sent.map_err(|error| why(&error))?;
         // If the server refuses the message, it says so before the first echo. But another task of the
-        // library tells it, which may come later than the echo. It has come when the second one is here.
+        // library tells it, which may come later than the echo. A second one gives it time for a whole round trip.
+        // The library promises nothing here: JetStream is for those who need an acknowledgement.
         for _ in 0..2 {
             let sent = self.client.publish(inbox.clone(), "".into()).await;
             sent.map_err(|error| why(&error))?;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use archipel_api::record::rfc3339;
+use archipel_api::s3::record::rfc3339;
 use async_trait::async_trait;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

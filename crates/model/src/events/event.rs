@@ -102,6 +102,8 @@ struct Stored {
     address: Option<String>,
     #[serde(rename = "q", default, skip_serializing_if = "String::is_empty")]
     request_id: String,
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
 }
 
 impl Versioned for Stored {
@@ -120,6 +122,9 @@ pub struct Event {
     /// The name of the bucket.
     #[serde(rename = "b")]
     pub bucket: String,
+    /// The unique id of who owns the bucket; `None` if nobody does.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// The identity of the bucket.
     #[serde(rename = "i")]
     pub bucket_id: Id,
@@ -209,6 +214,7 @@ pub(crate) fn companion(
         principal: event.principal,
         address: event.address,
         request_id: event.request_id,
+        owner: event.owner,
     };
     let limits = target(&rule.target);
     Some(Companion {
@@ -246,6 +252,7 @@ impl Event {
             rule: String::new(),
             name: happening.name(creation, expires).to_owned(),
             bucket: bucket.name.clone(),
+            owner: bucket.first_owner().map(str::to_owned),
             bucket_id: bucket.id,
             key,
             time_ms: now_ms,
@@ -291,6 +298,7 @@ impl Waiting {
             rule: stored.rule,
             name: stored.name,
             bucket: stored.bucket,
+            owner: stored.owner,
             bucket_id: bucket,
             key,
             time_ms: stored.time_ms,

@@ -9,14 +9,16 @@
 mod caller;
 mod check;
 pub(crate) mod conditions;
+mod granted;
+mod initiator;
 mod listening;
 mod new_bucket;
 mod object;
 
 use std::sync::Arc;
 
-use archipel_access::{Action, Decision, Reason, Request, decide};
-use archipel_model::{Bucket, Error, GivenVersion, Model, VersionId, check_bucket_name};
+use archipel_access::Action;
+use archipel_model::{Bucket, GivenVersion, Model, VersionId, check_bucket_name};
 
 use super::call::{Call, version_of};
 use super::copy_source::CopySourceName;
@@ -30,6 +32,7 @@ use conditions::On;
 
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
+pub use granted::granted;
 pub use listening::{OnEvents, all_events};
 pub use new_bucket::NewBucket;
 
@@ -103,15 +106,12 @@ impl Authorised<OnBucket> {
         if !check.decide(action, None).is_allowed() {
             return Err(denied());
         }
-        Ok(Authorised {
-            caller: self.caller.clone(),
-            on: OnObject {
-                bucket: self.on.0.clone(),
-                key: key.to_owned(),
-                version,
-                pending: Vec::new(),
-            },
-        })
+        Ok(on_object(
+            &self.caller,
+            self.on.0.clone(),
+            (key, version),
+            Vec::new(),
+        ))
     }
 }
 
@@ -263,16 +263,11 @@ pub async fn object(
     let actions: Vec<Action> = actions.chain(more).collect();
     let is_of_initiator = matches!(op, ObjectOp::AbortMultipartUpload | ObjectOp::ListParts);
     let on = match permit(call, caller, bucket.clone(), key, version, &actions) {
-        Err(_) if is_of_initiator && is_initiator(call, caller, &bucket, key, &actions).await? => {
-            Authorised {
-                caller: caller.clone(),
-                on: OnObject {
-                    bucket,
-                    key: key.to_owned(),
-                    version,
-                    pending: Vec::new(),
-                },
-            }
+        Err(_)
+            if is_of_initiator
+                && initiator::is_caller(call, caller, &bucket, key, &actions).await? =>
+        {
+            on_object(caller, bucket, (key, version), Vec::new())
         }
         permitted => permitted?,
     };
@@ -282,36 +277,6 @@ pub async fn object(
         on.head(call).await?;
     }
     Ok(on)
-}
-
-/// Returns true if the caller began the upload that the request names, and no policy denies the actions. Who
-/// began an upload may list its parts and abort it, as on AWS.
-async fn is_initiator(
-    call: &Call<'_>,
-    caller: &Caller,
-    bucket: &Arc<Bucket>,
-    key: &str,
-    actions: &[Action],
-) -> S3Result<bool> {
-    let Some(subject) = caller.subject() else {
-        return Ok(false);
-    };
-    let is_denied = {
-        let check = AccessCheck::new(call, caller, bucket, Some((key, None)));
-        let mut decisions = actions.iter().map(|action| check.decide(*action, None));
-        decisions.any(|decision| decision.is_explicit_deny())
-    };
-    let Some(id) = call.target.query.get("uploadId").filter(|_| !is_denied) else {
-        return Ok(false);
-    };
-    let Ok(id) = id.parse() else {
-        return Ok(false);
-    };
-    match call.model.upload(bucket, key, &id).await {
-        Ok(upload) => Ok(upload.initiator.as_deref() == Some(subject.id())),
-        Err(Error::NoSuchUpload | Error::InvalidName(_)) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Returns true if a policy that counts for requests of this caller to this bucket depends on a
@@ -364,7 +329,16 @@ fn permit(
         }
     }
     drop(check);
-    Ok(Authorised {
+    Ok(on_object(caller, bucket, (key, version), pending))
+}
+
+fn on_object(
+    caller: &Caller,
+    bucket: Arc<Bucket>,
+    (key, version): (&str, Option<GivenVersion>),
+    pending: Vec<Action>,
+) -> Authorised<OnObject> {
+    Authorised {
         caller: caller.clone(),
         on: OnObject {
             bucket,
@@ -372,7 +346,7 @@ fn permit(
             version,
             pending,
         },
-    })
+    }
 }
 
 /// Returns the bucket. An anonymous client does not learn that a bucket does not exist.
@@ -394,36 +368,6 @@ pub(crate) fn named(model: &Model, caller: &Caller, name: &str) -> S3Result<Opti
         Some(key) => model.bucket_of_key(key, name)?,
         None => model.bucket(name)?,
     })
-}
-
-/// Decides by grants alone, for APIs whose actions no policy can name: a policy that denies the
-/// action on the bucket itself denies it here, and none allows it.
-///
-/// # Errors
-/// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
-pub fn granted(
-    model: &Model,
-    caller: &Caller,
-    around: &Surroundings<'_>,
-    action: Action,
-    name: &str,
-) -> S3Result<Arc<Bucket>> {
-    let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
-    let bucket = named(model, caller, name)?.ok_or_else(no_such)?;
-    let principal = bucket.principal(caller.subject(), caller.canonical_id());
-    let context = conditions::of_surroundings(caller, around);
-    let request = Request {
-        principal,
-        action,
-        bucket: &bucket.name,
-        key: None,
-        context: &context,
-    };
-    let decision = decide(&request, &bucket.inputs(caller.subject()));
-    match decision {
-        Decision::Allow(Reason::Granted(_)) => Ok(bucket),
-        _ => Err(denied()),
-    }
 }
 
 /// Checks that a header names an owner of the bucket, if it is there.

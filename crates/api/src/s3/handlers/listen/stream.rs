@@ -19,12 +19,12 @@ use http_body_util::{BodyExt, StreamBody};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use crate::record;
 use crate::s3::auth::{self, Caller};
 use crate::s3::body::{self, Body, RequestBody};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Result};
 use crate::s3::owner::Owner;
+use crate::s3::record;
 use crate::s3::route::BucketOp;
 use crate::s3::target::Target;
 

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::owner::Owner;
+
 /// The bytes of a key that are escaped for a target.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -41,6 +43,10 @@ fn record(
     principal: Option<&str>,
     escaped: &'static AsciiSet,
 ) -> Value {
+    let owner = match &event.owner {
+        Some(id) => Owner::of_key(id),
+        None => Owner::of_key(&event.bucket_id.to_string()),
+    };
     let mut object = json!({
         "key": utf8_percent_encode(&event.key, escaped).to_string().replace("%20", "+"),
         "sequencer": event.sequencer,
@@ -68,6 +74,7 @@ fn record(
             "configurationId": event.rule,
             "bucket": {
                 "name": event.bucket,
+                "ownerIdentity": { "principalId": owner.id() },
                 "arn": format!("arn:aws:s3:::{}", event.bucket),
             },
             "object": object,
