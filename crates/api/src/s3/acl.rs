@@ -250,7 +250,7 @@ mod tests {
             let text = document(acl, &owner).finish();
             assert_eq!(parse(&text, &owner), Ok(acl), "{name}");
             let other = parse(&text, &Owner::of_key("AK2")).map_err(|e| e.code());
-            assert_eq!(other, Err(Code::NotImplemented));
+            assert_eq!(other, Err(Code::AccessDenied));
         }
     }
 
