@@ -17,7 +17,7 @@ pub struct Usage {
     pub bytes: u64,
 }
 
-/// The most that a bucket, or all buckets of a user, may hold. What is `None` has no limit.
+/// The most that a bucket, or all buckets of a user, may hold. `None` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Quota {
     /// The most objects, versions included.

@@ -9,7 +9,7 @@
 //! counts behind the fences, and sets the new shares under a new generation. The shares never come
 //! to more than the quota.
 //!
-//! What a bucket may hold is the lower one of its own quota and of its part of its user's quota: see `user`.
+//! A bucket may hold as much as the lower one of its own quota and its part of its user's quota: see `user`.
 //!
 //! Each replica keeps the share exactly. While replicas hold different rows, a partition may hold
 //! more than each of them: with three replicas, A may hold the rows 1 and 2, B the rows 2 and 3, and C
@@ -41,7 +41,7 @@ pub struct Fill {
     pub name: String,
     /// The most that may be held.
     pub quota: Quota,
-    /// What is held.
+    /// The objects and bytes that are held.
     pub used: Usage,
 }
 

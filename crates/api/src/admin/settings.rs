@@ -7,7 +7,7 @@ use std::sync::Arc;
 use archipel_model::{
     Bucket, BucketLock, DefaultRetention, Error, Expiration, Lifecycle, LifecycleFilter,
     LifecycleRule, MAX_RETENTION_DAYS, NoncurrentExpiration, RetentionMode, RetentionPeriod, Tags,
-    Versioning,
+    Usage, Versioning,
 };
 use axum::extract::State;
 
@@ -181,11 +181,16 @@ pub(super) async fn set_quota(
 
 async fn describe_quota(admin: &Admin, bucket: &Bucket) -> Result<QuotaUse, Refusal> {
     let usage = admin.model.bucket_usage(bucket).await?;
-    Ok(QuotaUse {
-        quota: bucket.quota.unwrap_or_default().into(),
+    Ok(quota_use(bucket.quota, usage))
+}
+
+/// Shows a quota beside what is used of it.
+pub(super) fn quota_use(quota: Option<archipel_model::Quota>, usage: Usage) -> QuotaUse {
+    QuotaUse {
+        quota: quota.unwrap_or_default().into(),
         bytes: usage.bytes,
         objects: usage.objects,
-    })
+    }
 }
 
 impl From<archipel_model::Quota> for Quota {

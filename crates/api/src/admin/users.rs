@@ -14,6 +14,7 @@ use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
+use super::settings::quota_use;
 use super::types::{
     ChangeUser, CreateUser, DeletionPlan, KeyWithSecret, Page, Quota, QuotaUse, UserInfo,
 };
@@ -208,11 +209,7 @@ pub(super) async fn set_quota(
 
 async fn describe_quota(admin: &Admin, user: &User) -> Result<QuotaUse, Refusal> {
     let (_, usage) = admin.model.user_usage(user).await?;
-    Ok(QuotaUse {
-        quota: user.quota.unwrap_or_default().into(),
-        bytes: usage.bytes,
-        objects: usage.objects,
-    })
+    Ok(quota_use(user.quota, usage))
 }
 
 fn describe(user: &User, keys: &Keys) -> UserInfo {

@@ -57,7 +57,7 @@ pub fn is_asked(parts: &Parts, target: &Target) -> bool {
     }
 }
 
-/// Returns the form of a request: its body or, without one, its query. What signs the query is no part of it.
+/// Returns the form of a request: its body or, without one, its query. The signature is no part of it.
 fn form_of(parts: &Parts, body: &[u8]) -> IamResult<Form> {
     let body = std::str::from_utf8(body);
     let body = body.map_err(|_| IamError::invalid("the form is not UTF-8"))?;

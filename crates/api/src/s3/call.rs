@@ -45,7 +45,7 @@ pub struct Call<'a> {
     pub learned: Learned,
     /// The tags that the request gives in its body, once they are known.
     pub tags: Option<Tags>,
-    /// What the request asked for that began the upload of this one, once it is known.
+    /// The metadata of the upload that the request goes on with, once it is known.
     pub begun: Option<UploadMeta>,
     /// The protection that the request asks for in its body, once it is known.
     pub asked_lock: Option<ObjectLock>,

@@ -132,9 +132,9 @@ async fn drop_tail(
 /// the kept versions cannot be known now.
 ///
 /// A replica may hold a version in the object's row that it has still to keep. So all replicas get the
-/// row first, and the settled row then. Nothing is known while one of them is away, unless the bucket
-/// never had versions. In that case the row is not settled: a task that waits would write it again and
-/// again, and a current null version would be as young as the last write.
+/// row first, and the settled row then. Unless the bucket never had versions, nothing is known while one of
+/// them is away. The row is not settled then: a task that waits would write it again and again, and a
+/// current null version would be as young as the last write.
 async fn settle(
     cluster: &Cluster,
     (owner, row): (&Owner, &RowKey),

@@ -2,19 +2,19 @@
 
 use super::{Quota, Usage};
 
-/// What a bucket has of its user's quota.
+/// A bucket's part of its user's quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lent {
     /// The most that it may hold; `None` if nobody has told it yet.
     pub portion: Option<Quota>,
-    /// What it holds.
+    /// The objects and bytes that it holds.
     pub used: Usage,
 }
 
 /// Returns what each bucket may hold after the one at `at` got room for what it wants to add; `None` if that
 /// does not fit the user's quota.
 ///
-/// What is lent to nobody goes first. Then buckets that use the least of their part give some of it up. So most
+/// The part that no bucket has goes first. Then buckets that use the least of their part give some of it up. So most
 /// buckets keep what they have, and a bucket that grows seldom has to ask.
 pub(crate) fn lend(
     quota: Quota,
@@ -38,7 +38,7 @@ pub(crate) fn lend(
     )
 }
 
-/// Does the same for objects, or for bytes. A bucket has an portion, and what it uses.
+/// Does the same for objects, or for bytes. A bucket has a portion, and what it uses.
 fn lend_one(
     limit: Option<u64>,
     lent: &[(Option<u64>, u64)],
@@ -61,7 +61,7 @@ fn lend_one(
     Some(shares.has.into_iter().map(Some).collect())
 }
 
-/// What buckets have of a limit, and what they use of it.
+/// The parts of a limit that buckets have, and how much of them they use.
 struct Shares {
     has: Vec<u64>,
     used: Vec<u64>,
@@ -92,7 +92,7 @@ impl Shares {
     fn lower_to(&mut self, limit: u64) {
         let above = sum(self.has.iter().copied()).saturating_sub(limit);
         if self.take(above, None) < above {
-            // What is deleted in one bucket must not be filled up while all hold too much.
+            // A bucket must not fill up again while all hold too much.
             self.has.fill(0);
         }
     }

@@ -6,21 +6,21 @@ use futures_util::future::join_all;
 use super::*;
 use crate::{Condition, ObjectHead, ObjectMeta};
 
-fn of_objects(objects: u64) -> Quota {
+pub(super) fn of_objects(objects: u64) -> Quota {
     Quota {
         objects: Some(objects),
         bytes: None,
     }
 }
 
-fn of_bytes(bytes: u64) -> Quota {
+pub(super) fn of_bytes(bytes: u64) -> Quota {
     Quota {
         objects: None,
         bytes: Some(bytes),
     }
 }
 
-async fn put(
+pub(super) async fn put(
     model: &Model,
     bucket: &Arc<Bucket>,
     key: &str,
@@ -33,7 +33,7 @@ async fn put(
         .await
 }
 
-async fn delete(model: &Model, bucket: &Bucket, key: &str) {
+pub(super) async fn delete(model: &Model, bucket: &Bucket, key: &str) {
     let deleted = model.delete_object(bucket, key, Condition::Always);
     deleted.await.unwrap();
 }

@@ -8,11 +8,11 @@
 //!
 //! # No byte is lent twice
 //! A bucket that gives comes first: its fences hold the lower shares, and it is counted once more, before another
-//! one gets more. A change of an portion names the generation of the bucket that was counted, and raises it. So a
+//! one gets more. A change of a portion names the generation of the bucket that was counted, and raises it. So a
 //! division that was overtaken changes no bucket that a later one has changed.
 //!
 //! A creation writes its bucket's row and then reads the user's. A change of the quota writes the user's row and then
-//! reads those of all buckets. So one of the two sees the other, and each bucket gets an portion.
+//! reads those of all buckets. So one of the two sees the other, and each bucket gets a portion.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl Model {
         Ok(users.into_iter().find(|user| user.owns(bucket)))
     }
 
-    /// Gives a new bucket an portion and opens its fences with it, if its user has a quota. Returns `None` if not.
+    /// Gives a new bucket a portion and opens its fences with it, if its user has a quota. Returns `None` if not.
     pub(crate) async fn limit_new_bucket(
         &self,
         bucket: &Bucket,
@@ -211,7 +211,7 @@ impl Model {
 
     /// Lowers portions, or raises them if none is to be lowered. Returns true if no more is to be done.
     ///
-    /// What a bucket holds is counted before another one gets more. It may grow after that, up to its portion,
+    /// Each bucket is counted before another one gets more. It may grow after that, up to its portion,
     /// and that much counts as held.
     async fn lend_once(&self, held: &User, wanted: Wanted) -> Result<bool, Error> {
         let after = self.divide(held, wanted).await?;
@@ -238,7 +238,7 @@ impl Model {
     /// # Errors
     /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions.
     async fn divide(&self, user: &User, wanted: Wanted) -> Result<Divided, Error> {
-        // What other nodes have created and changed until now counts.
+        // Buckets that other nodes have created and changed until now count.
         self.refresh_all().await?;
         let buckets = self.buckets_of(user)?;
         let Some(quota) = user.quota else {

@@ -94,7 +94,7 @@ async fn anonymous_requests_learn_nothing() {
                 .header("host", "h");
             let reply = door.send(request.body(Full::default()).unwrap()).await;
             match (method, path) {
-                // What is no form is said before anything is looked up.
+                // A body that is no form is refused before anything is looked up.
                 ("POST", "/bucket" | "/none") => reply.is(412, "PreconditionFailed"),
                 _ => reply.is(403, "AccessDenied"),
             };

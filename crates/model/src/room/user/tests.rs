@@ -7,39 +7,8 @@ use futures_util::future::join_all;
 use super::*;
 use crate::identity::NewUser;
 use crate::object::Tags;
-use crate::{AccessKey, Condition, ListQuery, ObjectHead, ObjectMeta};
-
-fn of_objects(objects: u64) -> Quota {
-    Quota {
-        objects: Some(objects),
-        bytes: None,
-    }
-}
-
-fn of_bytes(bytes: u64) -> Quota {
-    Quota {
-        objects: None,
-        bytes: Some(bytes),
-    }
-}
-
-async fn put(
-    model: &Model,
-    bucket: &Arc<Bucket>,
-    key: &str,
-    bytes: usize,
-) -> Result<ObjectHead, Error> {
-    let mut writer = model.begin_object(bucket, key)?;
-    writer.write(vec![7; bytes].into()).await?;
-    writer
-        .finish(ObjectMeta::default(), Condition::Always)
-        .await
-}
-
-async fn delete(model: &Model, bucket: &Bucket, key: &str) {
-    let deleted = model.delete_object(bucket, key, Condition::Always);
-    deleted.await.unwrap();
-}
+use crate::room::tests::{delete, of_bytes, of_objects, put};
+use crate::{AccessKey, ListQuery};
 
 fn is_refused<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::QuotaExceeded(why)) if why.starts_with("the user's quota"))
@@ -102,7 +71,7 @@ async fn the_buckets_of_a_user_fill_its_quota_together() {
         assert!(is_refused(&refused), "{refused:?}");
     }
     put(&model, &foreign, "key", 1).await.unwrap();
-    // What one bucket gives back is there for the other one. An overwrite adds nothing.
+    // One bucket gives back, and the other one may use it. An overwrite adds nothing.
     delete(&model, &old, "key-0").await;
     put(&model, &new, "one-more", 1).await.unwrap();
     assert!(is_refused(&put(&model, &old, "key-0", 1).await));
