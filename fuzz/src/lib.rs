@@ -1,43 +1,34 @@
-//! What the targets share.
+//! Targets of fuzzing: each runs one input, any bytes, and panics if the server did what it must not do.
+//!
+//! | module | what its inputs are |
+//! |---|---|
+//! | [`policy`] | texts of policies, and policies with requests, compared with a slow reference |
+//! | [`s3`] | requests to S3: signed ones of all operations, documents, chunked bodies, forms, and any bytes |
+//! | [`iam`] | requests to IAM and STS |
+//! | [`k2v`] | requests to K2V |
+//! | [`node`] | calls of other nodes |
+//! | [`store`] | stored values, and damaged disks below a store |
+//! | [`endpoints`], [`source`] | endpoints on a model in memory; choices from the bytes of an input |
+//!
+//! `cargo xtask fuzz` lets libFuzzer invent the inputs. The tests run those of `corpus`, and variants of them.
 
-/// Bytes of the fuzzer, taken from the front.
-pub struct Source<'a>(&'a [u8]);
+pub mod endpoints;
+pub mod iam;
+pub mod k2v;
+pub mod node;
+pub mod policy;
+pub mod s3;
+pub mod source;
+pub mod store;
 
-impl<'a> Source<'a> {
-    /// Makes a source of all bytes.
-    pub fn new(bytes: &'a [u8]) -> Source<'a> {
-        Source(bytes)
-    }
+use source::Source;
 
-    /// Takes a byte; zero behind the end.
-    pub fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    /// Takes a choice.
-    pub fn flag(&mut self) -> bool {
-        self.byte() & 1 == 1
-    }
-
-    /// Takes one of some values.
-    pub fn pick<'t, T>(&mut self, all: &'t [T]) -> &'t T {
-        &all[usize::from(self.byte()) % all.len()]
-    }
-
-    /// Takes up to `most` bytes, whose number a byte tells.
-    pub fn some(&mut self, most: usize) -> &'a [u8] {
-        let count = (usize::from(self.byte()) % (most + 1)).min(self.0.len());
-        let (taken, rest) = self.0.split_at(count);
-        self.0 = rest;
-        taken
-    }
-
-    /// Returns what is left.
-    pub fn rest(self) -> &'a [u8] {
-        self.0
-    }
-}
+/// The targets by their names.
+pub const TARGETS: [(&str, fn(&[u8])); 6] = [
+    ("policy", policy::run),
+    ("s3", s3::run),
+    ("iam", iam::run),
+    ("k2v", k2v::run),
+    ("node", node::run),
+    ("store", store::run),
+];

@@ -9,12 +9,19 @@ use crate::Outcome;
 use crate::black_box;
 
 /// The targets: name, the longest input in bytes.
-const TARGETS: [(&str, u32); 1] = [("policy", 1024)];
+const TARGETS: [(&str, u32); 6] = [
+    ("policy", 1024),
+    ("s3", 2048),
+    ("iam", 1024),
+    ("k2v", 1024),
+    ("node", 2048),
+    ("store", 512),
+];
 
 /// LLVM's coverage counters, as libFuzzer reads them.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebuginfo=line-tables-only --cfg fuzzing";
 
 /// With flags for a named platform, build scripts and macros are built without them.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
@@ -26,7 +33,7 @@ pub struct Args {
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Only this target
-    #[arg(long, value_parser = ["policy"])]
+    #[arg(long, value_parser = ["policy", "s3", "iam", "k2v", "node", "store"])]
     target: Option<String>,
     /// Run this input alone, such as one that a run has left in target/fuzz/findings
     #[arg(long, requires = "target")]
@@ -39,7 +46,7 @@ pub fn run(args: &Args) -> Outcome {
     for (name, most) in TARGETS.into_iter().filter(|(name, _)| chosen(name)) {
         build(name)?;
         let folder = black_box::root().join("target/fuzz");
-        let program = folder.join(PLATFORM).join("release").join(name);
+        let program = folder.join(PLATFORM).join("checked").join(name);
         let mut command = Command::new(program);
         command.current_dir(black_box::root());
         if let Some(input) = &args.input {
@@ -58,6 +65,10 @@ pub fn run(args: &Args) -> Outcome {
             .arg(format!("-max_len={most}"))
             // One request that takes so long is a finding, too.
             .args(["-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"]);
+        let words = black_box::root().join(format!("fuzz/dictionaries/{name}.dict"));
+        if words.is_file() {
+            command.arg(format!("-dict={}", words.display()));
+        }
         println!("{name}: {} s", args.seconds);
         black_box::run(&mut command)?;
     }
@@ -66,8 +77,16 @@ pub fn run(args: &Args) -> Outcome {
 
 fn build(name: &str) -> Outcome {
     let mut command = Command::new("cargo");
-    command.current_dir(black_box::root().join("fuzz"));
-    command.args(["build", "--release", "--locked", "--bin", name]);
+    command.current_dir(black_box::root());
+    command.args([
+        "build",
+        "--profile",
+        "checked",
+        "--locked",
+        "-p",
+        "archipel-fuzz",
+    ]);
+    command.args(["--features", "libfuzzer", "--bin", name]);
     command.args(["--target", PLATFORM, "--target-dir"]);
     command.arg(black_box::root().join("target/fuzz"));
     command.env("RUSTFLAGS", FLAGS);
