@@ -83,7 +83,9 @@ class Client:
             try:
                 connection.endheaders(body or None)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # refused before the body was through: the answer is still there
+                # Refused before the body was through: the answer is still there. Not if there was no connection.
+                if connection.sock is None:
+                    raise
             reply = connection.getresponse()
             response = wire.from_http_client(reply)
         except BaseException:
