@@ -9,8 +9,9 @@ use super::terminal;
 use crate::client::{Client, Failure};
 use crate::config::{self, ADMIN_SOCKET};
 
-/// The data folders that are tried when no flag names one.
-const USUAL_DATA_DIRS: [&str; 2] = ["/var/lib/archipel", "demo-data"];
+/// The data folders that are tried when no flag names one: a server's, and the first node of a demo with one
+/// node and with several.
+const USUAL_DATA_DIRS: [&str; 3] = ["/var/lib/archipel", "demo-data", "demo-data/node1"];
 
 /// The configuration files that are tried after them.
 const USUAL_CONFIGS: [&str; 2] = ["archipel.toml", "/etc/archipel/archipel.toml"];
@@ -110,10 +111,12 @@ impl Target {
         if let Some(config) = USUAL_CONFIGS.iter().find(|file| Path::new(file).exists()) {
             return socket_in(Path::new(config));
         }
+        let sockets = sockets.map(|socket| socket.display().to_string());
         Err(Failure::no_server(format!(
-            "no server found at {} or {}\nfix: name it with --data-dir, --socket, --config or --admin",
-            sockets[0].display(),
-            sockets[1].display()
+            "no server found: there is no {}, and no configuration {}\n\
+             fix: name it with --data-dir, --socket, --config or --admin",
+            sockets.join(", "),
+            USUAL_CONFIGS.join(" or ")
         )))
     }
 
