@@ -142,9 +142,11 @@ def test_storage_class_is_accepted(s3, bucket, name):
     assert listed in (name, "STANDARD")
 
 
-def test_unknown_storage_class_is_refused(raw, s3, bucket, nothing_changes):
+# The last two are for other kinds of buckets.
+@pytest.mark.parametrize("name", ["NO_SUCH_CLASS", "EXPRESS_ONEZONE", "OUTPOSTS"])
+def test_unknown_storage_class_is_refused(raw, s3, bucket, name, nothing_changes):
     with nothing_changes():
-        reply = raw.put(bucket, "k", b"x", [("x-amz-storage-class", "NO_SUCH_CLASS")])
+        reply = raw.put(bucket, "k", b"x", [("x-amz-storage-class", name)])
     answer(reply, 400, "InvalidStorageClass")
     absent(s3, bucket, "k")
 

@@ -371,7 +371,14 @@ pub fn check_bucket_name(name: &str) -> Result<(), Error> {
         return refuse("it must not look like an IP address");
     }
     let reserved_prefix = ["xn--", "sthree-", "amzn-s3-demo-"];
-    let reserved_suffix = ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"];
+    let reserved_suffix = [
+        "-s3alias",
+        "--ol-s3",
+        ".mrap",
+        "--x-s3",
+        "--table-s3",
+        "-an",
+    ];
     if reserved_prefix.iter().any(|p| name.starts_with(p))
         || reserved_suffix.iter().any(|s| name.ends_with(s))
     {

@@ -92,17 +92,18 @@ impl Pages {
 }
 
 impl RoutingRule {
-    /// Returns the key to which a request for `key` is redirected.
-    pub fn new_key(&self, key: &str) -> String {
+    /// Returns the key to which a request for `key` is redirected: what the rule says, and what follows it
+    /// from the request.
+    pub fn new_key<'a>(&'a self, key: &'a str) -> (&'a str, &'a str) {
         let redirect = &self.redirect;
         if let Some(new) = &redirect.key {
-            return new.clone();
+            return (new, "");
         }
         let Some(new_prefix) = &redirect.key_prefix else {
-            return key.to_owned();
+            return ("", key);
         };
         let old = self.key_prefix.as_deref().unwrap_or_default();
-        format!("{new_prefix}{}", key.strip_prefix(old).unwrap_or(key))
+        (new_prefix, key.strip_prefix(old).unwrap_or(key))
     }
 }
 
@@ -146,10 +147,10 @@ mod tests {
             rule(Some("docs/"), Some(404), "lost/"),
             rule(None, Some(404), "all-lost/"),
         ]);
-        let new_key = |key: &str, error| pages.rule(key, error).map(|rule| rule.new_key(key));
-        assert_eq!(new_key("docs/a", None).unwrap(), "documents/a");
-        assert_eq!(new_key("docs/a", Some(404)).unwrap(), "lost/a");
-        assert_eq!(new_key("else", Some(404)).unwrap(), "all-lost/else");
+        let new_key = |key, error| pages.rule(key, error).map(|rule| rule.new_key(key));
+        assert_eq!(new_key("docs/a", None), Some(("documents/", "a")));
+        assert_eq!(new_key("docs/a", Some(404)), Some(("lost/", "a")));
+        assert_eq!(new_key("else", Some(404)), Some(("all-lost/", "else")));
         assert_eq!(new_key("else", None), None);
         assert_eq!(new_key("docs/a", Some(412)), None);
     }
@@ -165,8 +166,8 @@ mod tests {
                 ..Redirect::default()
             },
         };
-        assert_eq!(rule(None, None).new_key("old/a"), "old/a");
-        assert_eq!(rule(None, Some("")).new_key("old/a"), "a");
-        assert_eq!(rule(Some("x"), None).new_key("old/a"), "x");
+        assert_eq!(rule(None, None).new_key("old/a"), ("", "old/a"));
+        assert_eq!(rule(None, Some("")).new_key("old/a"), ("", "a"));
+        assert_eq!(rule(Some("x"), None).new_key("old/a"), ("x", ""));
     }
 }

@@ -97,6 +97,14 @@ impl Reader<'_> {
         let get = |name: &str| members.iter().find(|(n, _)| n == name).map(|(_, v)| v);
         let sid = match get("Sid") {
             None => None,
+            // Policies of buckets may have any text.
+            Some(Json::String(sid))
+                if !matches!(self.kind, Kind::Bucket(_))
+                    && !sid.bytes().all(|b| b.is_ascii_alphanumeric()) =>
+            {
+                let why = "only letters A-Z, a-z and digits are allowed";
+                return Err(Malformed::syntax(&self.place("Sid"), why));
+            }
             Some(Json::String(sid)) => Some(sid.clone()).filter(|sid| !sid.is_empty()),
             Some(_) => return Err(Malformed::syntax(&self.place("Sid"), "it is not a text")),
         };

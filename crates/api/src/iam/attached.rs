@@ -65,7 +65,14 @@ async fn list<E: Attached>(ask: &Ask<'_>, of: &str, xml: &mut Writer) -> IamResu
     )
 }
 
-/// ListEntitiesForPolicy. One page holds all.
+/// The kinds of entities, in the order of pages: the list, and the elements of a member.
+const KINDS: [[&str; 3]; 3] = [
+    ["PolicyGroups", "GroupName", "GroupId"],
+    ["PolicyUsers", "UserName", "UserId"],
+    ["PolicyRoles", "RoleName", "RoleId"],
+];
+
+/// ListEntitiesForPolicy. A page goes on with the next kind where one ends.
 async fn entities(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     let policy = ask
         .model
@@ -73,62 +80,60 @@ async fn entities(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
         .await?;
     let policy = PolicyRef::to(&policy);
     let filter = ask.form.get("EntityFilter");
-    if let Some(filter) = filter
-        && ![
-            "User",
-            "Group",
-            "Role",
-            "LocalManagedPolicy",
-            "AWSManagedPolicy",
-        ]
-        .contains(&filter)
-    {
+    let filters = [
+        "User",
+        "Group",
+        "Role",
+        "LocalManagedPolicy",
+        "AWSManagedPolicy",
+    ];
+    if let Some(filter) = filter.filter(|filter| !filters.contains(filter)) {
         return Err(IamError::invalid(format!(
             "EntityFilter: {filter:?} is unknown"
         )));
     }
     let wanted = |kind: &str| filter.is_none_or(|filter| filter == kind);
-    write::<Group>(
-        ask,
-        xml,
-        &policy,
-        wanted("Group"),
-        ["PolicyGroups", "GroupName", "GroupId"],
-    )?;
-    write::<User>(
-        ask,
-        xml,
-        &policy,
-        wanted("User"),
-        ["PolicyUsers", "UserName", "UserId"],
-    )?;
-    write::<Role>(
-        ask,
-        xml,
-        &policy,
-        wanted("Role"),
-        ["PolicyRoles", "RoleName", "RoleId"],
-    )?;
-    xml.value("IsTruncated", false);
+    let mut found = Vec::new();
+    if wanted("Group") {
+        collect::<Group>(ask, &policy, 0, &mut found)?;
+    }
+    if wanted("User") {
+        collect::<User>(ask, &policy, 1, &mut found)?;
+    }
+    if wanted("Role") {
+        collect::<Role>(ask, &policy, 2, &mut found)?;
+    }
+    let page = reply::page_of(&ask.form, found)?;
+    for (kind, [list, name, id]) in KINDS.into_iter().enumerate() {
+        xml.open(list);
+        for (_, entity) in page.entries.iter().filter(|(_, entity)| entity.0 == kind) {
+            xml.open("member");
+            xml.text(name, &entity.1);
+            xml.text(id, &entity.2);
+            xml.close();
+        }
+        xml.close();
+    }
+    page.finish(xml);
     Ok(())
 }
 
-fn write<E: Attached>(
+/// An entity's kind, name and id.
+type Found = (usize, String, String);
+
+/// Adds the entities of a kind that a policy is attached to, by kind and name.
+fn collect<E: Attached>(
     ask: &Ask<'_>,
-    xml: &mut Writer,
     policy: &PolicyRef,
-    wanted: bool,
-    [list, name, id]: [&'static str; 3],
+    kind: usize,
+    found: &mut Vec<(String, Found)>,
 ) -> IamResult<()> {
-    xml.open(list);
     for entity in ask.model.entities::<E>()? {
-        if wanted && entity.held().attached.contains(policy) && ask.wants(entity.path()) {
-            xml.open("member");
-            xml.text(name, entity.name());
-            xml.text(id, &entity.id());
-            xml.close();
+        if entity.held().attached.contains(policy) && ask.wants(entity.path()) {
+            let name = entity.name().to_owned();
+            let place = format!("{kind}:{name}");
+            found.push((place, (kind, name, entity.id())));
         }
     }
-    xml.close();
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The parameters of a request: a form.
 
+mod patterns;
+
 use archipel_model::Tags;
 
 use super::error::{IamError, IamResult};
@@ -12,6 +14,15 @@ const MAX_TAG_VALUE: usize = 256;
 
 /// The most parameters of a request: enough for all tags.
 const MAX_PARAMETERS: usize = 300;
+
+/// The parameters that are lists, and the fields of their members; none if a member is a text.
+const LISTS: [(&str, &[&str]); 5] = [
+    ("ClientIDList", &[]),
+    ("PolicyArns", &["arn"]),
+    ("TagKeys", &[]),
+    ("Tags", &["Key", "Value"]),
+    ("ThumbprintList", &[]),
+];
 
 /// The parameters of a request.
 pub struct Form(Query);
@@ -42,12 +53,7 @@ impl Form {
     /// `ValidationError` if it is absent or empty.
     pub fn required(&self, name: &str) -> IamResult<&str> {
         let value = self.get(name).filter(|value| !value.is_empty());
-        value.ok_or_else(|| {
-            IamError::invalid(format!(
-                "1 validation error detected: Value at '{name}' failed to satisfy constraint: \
-                 Member must not be null"
-            ))
-        })
+        value.ok_or_else(|| missing(name))
     }
 
     /// Returns a number between two limits.
@@ -94,37 +100,61 @@ impl Form {
     /// Returns a list of tags, sorted by name.
     ///
     /// # Errors
-    /// `ValidationError`, `InvalidInput` for a repeated name, `LimitExceeded`.
+    /// `ValidationError`; `InvalidInput` for a repeated or reserved name.
     pub fn tags(&self) -> IamResult<Tags> {
         let mut tags = Tags::new();
         for n in 1.. {
             let Some(name) = self.get(&format!("Tags.member.{n}.Key")) else {
                 break;
             };
-            let value = self.get(&format!("Tags.member.{n}.Value"));
-            let value = value.unwrap_or_default();
+            let value = self.required_text(&format!("Tags.member.{n}.Value"))?;
             let (name_chars, value_chars) = (name.chars().count(), value.chars().count());
-            let control = name.chars().chain(value.chars()).any(char::is_control);
-            if !(1..=MAX_TAG_NAME).contains(&name_chars) || value_chars > MAX_TAG_VALUE || control {
+            let plain = name.chars().chain(value.chars()).all(is_of_tags);
+            if !(1..=MAX_TAG_NAME).contains(&name_chars) || value_chars > MAX_TAG_VALUE || !plain {
                 return Err(IamError::invalid(format!("The tag {name:?} is not valid")));
+            }
+            let reserved = |text: &str| text.to_lowercase().starts_with("aws:");
+            if reserved(name) || reserved(value) {
+                let why = "Tag keys and values that begin with aws: are reserved for AWS.";
+                return Err(invalid_input(why));
             }
             // Names of tags are not told apart by case.
             if tags
                 .iter()
                 .any(|(other, _)| other.to_lowercase() == name.to_lowercase())
             {
-                let why = "Duplicate tag keys found.";
-                return Err(IamError::new(
-                    "InvalidInput",
-                    http::StatusCode::BAD_REQUEST,
-                    why,
-                ));
+                return Err(invalid_input("Duplicate tag keys found."));
             }
             tags.push((name.to_owned(), value.to_owned()));
         }
-        check_tags(&tags)?;
+        if tags.len() > MAX_TAGS {
+            return Err(IamError::invalid(format!(
+                "At most {MAX_TAGS} tags are allowed"
+            )));
+        }
         tags.sort();
         Ok(tags)
+    }
+
+    /// Returns a parameter that may be empty.
+    fn required_text(&self, name: &str) -> IamResult<&str> {
+        self.get(name).ok_or_else(|| missing(name))
+    }
+
+    /// Returns the members of a list that needs one at least, and has 50 at most.
+    ///
+    /// # Errors
+    /// `ValidationError`.
+    pub fn some_members(&self, name: &str) -> IamResult<Vec<&str>> {
+        let members = self.members(name);
+        match members.len() {
+            0 => Err(missing(name)),
+            count if count > MAX_TAGS => {
+                let why = format!("{name}: at most {MAX_TAGS} members are allowed");
+                Err(IamError::invalid(why))
+            }
+            _ => Ok(members),
+        }
     }
 
     /// Refuses a new name. Clients that change only the path give the name as it is.
@@ -140,19 +170,78 @@ impl Form {
         }
     }
 
-    /// Checks that each parameter is one of these, or a member of one.
+    /// Checks that each parameter is one of these, or belongs to a member of one that is a list, and that
+    /// names and ARNs can be some.
     ///
     /// # Errors
-    /// `NotImplemented`: what is not known must not be ignored.
+    /// `NotImplemented`: what is not known must not be ignored; `ValidationError`.
     pub fn only(&self, known: &[&str]) -> IamResult<()> {
-        for (name, _) in self.0.iter() {
+        for (name, value) in self.0.iter().filter(|(name, _)| !is_of_all(name)) {
             let base = name.split('.').next().unwrap_or_default();
-            if !known.contains(&base) && !["Action", "Version"].contains(&name) {
+            if !known.contains(&base) {
                 return Err(IamError::not_implemented(&format!("The parameter {name}")));
+            }
+            match LISTS.iter().find(|(list, _)| *list == base) {
+                Some((list, fields)) => self.check_member(list, fields, name, value)?,
+                None if name == base => patterns::check(name, value)?,
+                None => return Err(IamError::invalid(format!("{base} is no list: {name}"))),
             }
         }
         Ok(())
     }
+
+    /// Checks a parameter of a list: SDKs send `LIST=` for an empty one, and `LIST.member.N` or
+    /// `LIST.member.N.FIELD`, from 1 and without gaps.
+    fn check_member(&self, list: &str, fields: &[&str], name: &str, value: &str) -> IamResult<()> {
+        let wrong = || IamError::invalid(format!("{name} is no member of the list {list}"));
+        let Some(rest) = name
+            .strip_prefix(list)
+            .and_then(|rest| rest.strip_prefix('.'))
+        else {
+            return value.is_empty().then_some(()).ok_or_else(wrong);
+        };
+        let rest = rest.strip_prefix("member.").ok_or_else(wrong)?;
+        let (number, field) = match rest.split_once('.') {
+            Some((number, field)) => (number, Some(field)),
+            None => (rest, None),
+        };
+        let is_field = match field {
+            Some(field) => fields.contains(&field),
+            None => fields.is_empty(),
+        };
+        let place: usize = number.parse().map_err(|_| wrong())?;
+        if !is_field || place == 0 || place.to_string() != number {
+            return Err(wrong());
+        }
+        // The first field is the one without which there is no member.
+        let member = |place: usize| match fields.first() {
+            Some(first) => self.get(&format!("{list}.member.{place}.{first}")),
+            None => self.get(&format!("{list}.member.{place}")),
+        };
+        let follows = member(place).is_some() && (place == 1 || member(place - 1).is_some());
+        follows.then_some(()).ok_or_else(wrong)
+    }
+}
+
+/// Returns true for the parameters that all requests have.
+fn is_of_all(name: &str) -> bool {
+    ["Action", "Version"].contains(&name)
+}
+
+fn missing(name: &str) -> IamError {
+    IamError::invalid(format!(
+        "1 validation error detected: Value at '{name}' failed to satisfy constraint: Member must \
+         not be null"
+    ))
+}
+
+fn invalid_input(why: &str) -> IamError {
+    IamError::new("InvalidInput", http::StatusCode::BAD_REQUEST, why)
+}
+
+/// Returns true for the characters of tags: `[\p{L}\p{Z}\p{N}_.:/=+\-@]`.
+fn is_of_tags(c: char) -> bool {
+    c.is_alphanumeric() || (c.is_whitespace() && !c.is_control()) || "_.:/=+-@".contains(c)
 }
 
 /// Checks how many tags there are.

@@ -91,9 +91,43 @@ pub fn page<T>(
     form: &Form,
     xml: &mut Writer,
     element: &'static str,
-    mut entries: Vec<(String, T)>,
+    entries: Vec<(String, T)>,
     write: impl Fn(&mut Writer, &T),
 ) -> IamResult<()> {
+    let page = page_of(form, entries)?;
+    xml.open(element);
+    for (_, entry) in &page.entries {
+        xml.open("member");
+        write(xml, entry);
+        xml.close();
+    }
+    xml.close();
+    page.finish(xml);
+    Ok(())
+}
+
+/// A page of a list.
+pub struct Page<T> {
+    /// The entries, each with its place in the list.
+    pub entries: Vec<(String, T)>,
+    truncated: bool,
+}
+
+impl<T> Page<T> {
+    /// Writes whether more follows, and where.
+    pub fn finish(&self, xml: &mut Writer) {
+        xml.value("IsTruncated", self.truncated);
+        if let Some((last, _)) = self.entries.last().filter(|_| self.truncated) {
+            xml.text("Marker", last);
+        }
+    }
+}
+
+/// Returns the page of a list that the request asks for: the entries after the marker.
+///
+/// # Errors
+/// `ValidationError` for a wrong `MaxItems`.
+pub fn page_of<T>(form: &Form, mut entries: Vec<(String, T)>) -> IamResult<Page<T>> {
     let most = form.number("MaxItems", ITEMS, 1, MAX_ITEMS)?;
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     if let Some(marker) = form.get("Marker") {
@@ -102,18 +136,7 @@ pub fn page<T>(
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let truncated = entries.len() > most;
     entries.truncate(most);
-    xml.open(element);
-    for (_, entry) in &entries {
-        xml.open("member");
-        write(xml, entry);
-        xml.close();
-    }
-    xml.close();
-    xml.value("IsTruncated", truncated);
-    if let Some((last, _)) = entries.last().filter(|_| truncated) {
-        xml.text("Marker", last);
-    }
-    Ok(())
+    Ok(Page { entries, truncated })
 }
 
 /// Writes a list that has no pages and no entries, because there are none of the kind here.

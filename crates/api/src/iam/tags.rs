@@ -57,6 +57,9 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
 
 async fn add<E: Entity>(ask: &Ask<'_>, name: &str, tags: fn(&mut E) -> &mut Tags) -> IamResult<()> {
     let added = ask.form.tags()?;
+    if added.is_empty() {
+        ask.form.required("Tags")?;
+    }
     let changed = ask.model.change_entity::<E>(name, move |entity| {
         let tags = tags(entity);
         for (name, value) in &added {
@@ -76,7 +79,7 @@ async fn remove<E: Entity>(
     name: &str,
     tags: fn(&mut E) -> &mut Tags,
 ) -> IamResult<()> {
-    let removed = ask.form.members("TagKeys").into_iter();
+    let removed = ask.form.some_members("TagKeys")?.into_iter();
     let removed: Vec<String> = removed.map(str::to_lowercase).collect();
     let changed = ask.model.change_entity::<E>(name, move |entity| {
         tags(entity).retain(|(name, _)| !removed.contains(&name.to_lowercase()));

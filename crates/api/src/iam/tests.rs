@@ -233,7 +233,13 @@ async fn requests_that_are_not_understood_are_refused() {
         ("GetLoginProfile", &[user], 404, "NoSuchEntity"),
         (
             "TagUser",
-            &[user, ("Tags.member.1.Key", "a"), ("Tags.member.2.Key", "A")],
+            &[
+                user,
+                ("Tags.member.1.Key", "a"),
+                ("Tags.member.1.Value", "1"),
+                ("Tags.member.2.Key", "A"),
+                ("Tags.member.2.Value", "2"),
+            ],
             400,
             "InvalidInput",
         ),

@@ -5,7 +5,7 @@
 //!
 //! Source: AWS, "Access control list (ACL) overview" and "Controlling ownership of objects".
 
-use archipel_access::Acl;
+use archipel_access::{Acl, Ownership};
 use archipel_model::{Bucket, Model};
 use http::HeaderMap;
 
@@ -16,6 +16,10 @@ use super::xml::{self, Element, Writer};
 
 /// The header with a canned ACL.
 pub const HEADER: &str = "x-amz-acl";
+
+/// Canned ACLs that give the owner full control, and others nothing. They may be asked for also where lists
+/// are disabled.
+const OF_OWNER: [&str; 2] = ["private", "bucket-owner-full-control"];
 
 /// Canned ACLs of S3 that need AWS's own services.
 const OF_SERVICES: [&str; 2] = ["aws-exec-read", "log-delivery-write"];
@@ -45,14 +49,19 @@ pub fn grants(headers: &HeaderMap) -> Option<&'static str> {
     names.into_iter().find(|name| headers.contains_key(*name))
 }
 
-/// Returns the list that the headers ask for, by its name or in grants; `None` without them.
+/// Returns the list that the headers ask for, by its name or in grants; `None` without them. `disabled` is the
+/// error for lists where they are disabled.
 ///
 /// # Errors
-/// Those of [`of_canned`]; [`Code::InvalidRequest`] for both kinds of headers; those of grants.
+/// Those of [`of_canned`]; [`Code::InvalidRequest`] for both kinds of headers; those of grants; `disabled`.
 pub fn of_headers(
     headers: &HeaderMap,
+    disabled: Option<Code>,
     owner: impl FnOnce() -> S3Result<Owner>,
 ) -> S3Result<Option<Acl>> {
+    if let Some(code) = disabled.filter(|_| asks_for_others(headers)) {
+        return Err(code.into());
+    }
     let canned = of_canned(headers)?;
     match (canned, grants(headers)) {
         (canned, None) => Ok(canned),
@@ -60,8 +69,27 @@ pub fn of_headers(
             let why = "Specifying both Canned ACLs and Header Grants is not allowed";
             Err(S3Error::new(Code::InvalidRequest, why))
         }
-        (None, Some(_)) => Ok(Some(of_grants(headers, &owner()?)?)),
+        (None, Some(_)) => match (of_grants(headers, &owner()?), disabled) {
+            (Err(error), Some(code)) if error.code() == Code::NotImplemented => Err(code.into()),
+            (acl, _) => acl.map(Some),
+        },
     }
+}
+
+/// Returns true if the names of headers and lists ask for anything but the owner's full control.
+fn asks_for_others(headers: &HeaderMap) -> bool {
+    let canned = headers.get(HEADER).and_then(|name| name.to_str().ok());
+    let is_known = |name: &&str| Acl::of_canned(name).is_some() || OF_SERVICES.contains(name);
+    let canned = canned.filter(is_known);
+    let mut grants = GRANTS.iter().filter(|(_, of)| *of != "FULL_CONTROL");
+    canned.is_some_and(|name| !OF_OWNER.contains(&name))
+        || grants.any(|(name, _)| headers.contains_key(*name))
+}
+
+/// Returns the error for lists in this bucket, if they are disabled there.
+pub fn disabled(bucket: &Bucket) -> Option<Code> {
+    let enforced = bucket.ownership() == Ownership::BucketOwnerEnforced;
+    enforced.then_some(Code::AccessControlListNotSupported)
 }
 
 /// Returns the list that grants make. The owner has full control also if no grant says so.
@@ -112,7 +140,10 @@ pub fn of_canned(headers: &HeaderMap) -> S3Result<Option<Acl>> {
 /// Those of [`of_headers`]; [`Code::AccessControlListNotSupported`] and [`Code::AccessDenied`] for
 /// a list that the bucket does not allow.
 pub fn of_new(model: &Model, headers: &HeaderMap, bucket: &Bucket) -> S3Result<Acl> {
-    let acl = of_headers(headers, || Owner::of_bucket(model, bucket))?.unwrap_or_default();
+    let acl = of_headers(headers, disabled(bucket), || {
+        Owner::of_bucket(model, bucket)
+    })?;
+    let acl = acl.unwrap_or_default();
     bucket.check_acl(acl)?;
     Ok(acl)
 }

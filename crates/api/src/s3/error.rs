@@ -64,6 +64,7 @@ codes! {
     InvalidBucketAclWithBlockPublicAccessError 400 "Bucket cannot have public ACLs set with BlockPublicAccess enabled",
     InvalidBucketState 409 "The request is not valid with the current state of the bucket.",
     InvalidBucketName 400 "The specified bucket is not valid.",
+    InvalidBucketOwnerAWSAccountID 400 "The value of the expected bucket owner parameter must be an AWS account ID.",
     InvalidChunkSizeError 403 "Only the last chunk is allowed to have a size less than 8192 bytes",
     InvalidEncryptionAlgorithmError 400 "The encryption request that you specified is not valid. The valid value is AES256.",
     InvalidDigest 400 "The Content-MD5 or checksum value that you specified is not valid.",

@@ -264,9 +264,8 @@ pub fn legal_hold_document(on: bool) -> Writer {
 pub fn configuration(document: &[u8]) -> S3Result<BucketLock> {
     let root = xml::parse(document, "ObjectLockConfiguration")?;
     root.only(&["ObjectLockEnabled", "Rule"])?;
-    // Object lock cannot be disabled, and a document that does not say so means the same.
-    let enabled = root.child_text("ObjectLockEnabled")?.map(str::trim);
-    if enabled.is_some_and(|text| text != "Enabled") {
+    // Object lock stays for good, so that a document has to say it.
+    if root.required_text("ObjectLockEnabled")?.trim() != "Enabled" {
         return malformed();
     }
     let default = match root.child("Rule")? {

@@ -36,8 +36,8 @@ pub const REDIRECT: &str = "x-amz-website-redirect-location";
 /// The longest redirect.
 const MAX_REDIRECT_BYTES: usize = 2 << 10;
 
-/// The storage classes. All are stored alike, and the name is returned.
-const CLASSES: [&str; 10] = [
+/// The storage classes of general purpose buckets. All are stored alike, and the name is returned.
+const CLASSES: [&str; 8] = [
     "STANDARD",
     "REDUCED_REDUNDANCY",
     "STANDARD_IA",
@@ -45,9 +45,7 @@ const CLASSES: [&str; 10] = [
     "INTELLIGENT_TIERING",
     "GLACIER",
     "DEEP_ARCHIVE",
-    "OUTPOSTS",
     "GLACIER_IR",
-    "EXPRESS_ONEZONE",
 ];
 
 /// The headers of a request that are kept with the object, by lower-case name.
@@ -128,10 +126,13 @@ fn check_size(kept: &[(String, String)]) -> S3Result<()> {
         .filter(|(name, _)| name.starts_with(USER))
         .map(|pair| size(pair) - USER.len())
         .sum();
-    if user > MAX_USER_BYTES || kept.iter().map(size).sum::<usize>() > MAX_BYTES {
-        return Err(S3Error::from(Code::MetadataTooLarge)
-            .with("Size", user.to_string())
-            .with("MaxSizeAllowed", MAX_USER_BYTES.to_string()));
+    let all = kept.iter().map(size).sum::<usize>();
+    for (size, most) in [(user, MAX_USER_BYTES), (all, MAX_BYTES)] {
+        if size > most {
+            return Err(S3Error::from(Code::MetadataTooLarge)
+                .with("Size", size.to_string())
+                .with("MaxSizeAllowed", most.to_string()));
+        }
     }
     Ok(())
 }

@@ -57,6 +57,13 @@ impl Owner {
         text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
+    /// Returns true for text that can name an owner: an account, a canonical user id, the id of an access key.
+    pub fn may_be(text: &str) -> bool {
+        let account = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let key = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        account || key
+    }
+
     /// The canonical user id.
     pub fn id(&self) -> &str {
         &self.0

@@ -174,6 +174,17 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Returns true if the operation writes content, and so makes a version instead of naming one.
+    fn writes_content(self) -> bool {
+        use ObjectOp as O;
+        match self {
+            Operation::Object(op) => {
+                op.makes_object() || matches!(op, O::UploadPart | O::UploadPartCopy)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the name that S3 gives it.
     pub fn name(self) -> &'static str {
         match self {
@@ -359,10 +370,15 @@ fn service(method: &Method, target: &Target) -> S3Result<Operation> {
 
 /// Refines an operation by its headers.
 fn refine(operation: Operation, target: &Target, headers: &HeaderMap) -> S3Result<Operation> {
+    if operation.writes_content() && target.query.has("versionId") {
+        let why = "This operation does not accept a version-id.";
+        return Err(S3Error::argument("versionId", "", why));
+    }
     let copies = headers.contains_key("x-amz-copy-source");
     let part = target.query.has("partNumber");
     Ok(match operation {
-        Operation::Object(ObjectOp::PutObject) if part => {
+        // It would replace or delete the whole object.
+        Operation::Object(ObjectOp::PutObject | ObjectOp::DeleteObject) if part => {
             let why = "The request has a partNumber and no uploadId.";
             return Err(S3Error::new(Code::InvalidArgument, why));
         }

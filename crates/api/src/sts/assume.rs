@@ -26,9 +26,6 @@ const CHAINED_S: u64 = 3600;
 const MAX_POLICY: usize = 2048;
 const MAX_POLICIES: usize = 10;
 
-/// The most tags of a session.
-const MAX_TAGS: usize = 50;
-
 /// AssumeRole.
 pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     ask.form.only(&[
@@ -43,9 +40,6 @@ pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     let session = session_name(ask)?;
     let role = find(ask, Action::AssumeRole).await?;
     let tags = ask.form.tags()?;
-    if tags.len() > MAX_TAGS {
-        return Err(IamError::invalid("A session has at most 50 tags"));
-    }
     let mut context = ask.context();
     context.set("sts:RoleSessionName", session);
     if let Some(id) = ask.form.get("ExternalId") {

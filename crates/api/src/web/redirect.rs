@@ -11,7 +11,10 @@ use crate::s3::uri::encode_path;
 
 /// Returns the address of a key of the same website.
 pub fn local(host: &str, key: &str) -> String {
-    let path = format!("/{}", encode_path(key));
+    of_path(host, format!("/{}", encode_path(key)))
+}
+
+fn of_path(host: &str, path: String) -> String {
     match path.starts_with("//") {
         // Clients would take what follows the slashes for a host.
         true => format!("//{host}{path}"),
@@ -19,25 +22,36 @@ pub fn local(host: &str, key: &str) -> String {
     }
 }
 
-/// Returns the address to which a rule redirects a request for `key`, and the status.
+/// Returns the address to which a rule redirects a request for `key`, and the status. What the rule says may
+/// hold a query or a fragment, such as `resize?key=` and `#!/`, and stays as it is.
 pub fn by_rule(rule: &RoutingRule, host: &str, key: &str) -> (StatusCode, String) {
     let redirect = &rule.redirect;
-    let key = rule.new_key(key);
+    let (said, rest) = rule.new_key(key);
+    let path = format!("/{}{}", as_said(said), encode_path(rest));
     let address = match (&redirect.protocol, &redirect.host) {
-        (None, None) => local(host, &key),
+        (None, None) => of_path(host, path),
         (protocol, new_host) => {
             // The port belongs to the protocol of the request.
             let host = new_host.as_deref().unwrap_or(without_port(host));
-            elsewhere(
-                protocol.as_deref(),
-                host,
-                &format!("/{}", encode_path(&key)),
-            )
+            elsewhere(protocol.as_deref(), host, &path)
         }
     };
     let status = redirect.status.map(StatusCode::from_u16);
     let status = status.and_then(Result::ok);
     (status.unwrap_or(StatusCode::MOVED_PERMANENTLY), address)
+}
+
+/// Encodes what cannot stand in an address, and a backslash, which browsers take for a slash.
+fn as_said(text: &str) -> String {
+    let mut address = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '"' | '<' | '>' => address.push_str(&encode_path(c.encode_utf8(&mut [0; 4]))),
+            '!'..='~' => address.push(c),
+            _ => address.push_str(&encode_path(c.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    address
 }
 
 /// Returns the address to which all requests are redirected. `path` is as the client sent it, with
@@ -85,6 +99,33 @@ mod tests {
         assert_eq!((status.as_u16(), address.as_str()), (307, "//other/new/a"));
         assert_eq!(to(&rule(None, Some("https"), None)).1, "https://site/new/a");
         assert_eq!(to(&rule(Some("o"), Some("http"), None)).1, "http://o/new/a");
+    }
+
+    /// AWS's own examples: a function that makes a picture, and a site of one page.
+    #[test]
+    fn rules_may_add_queries_and_fragments() {
+        let to = |said: &str, key: &str| {
+            let redirect = Redirect {
+                key_prefix: Some(said.into()),
+                ..Redirect::default()
+            };
+            let rule = RoutingRule {
+                key_prefix: None,
+                error_status: Some(404),
+                redirect,
+            };
+            by_rule(&rule, "h:1", key).1
+        };
+        assert_eq!(
+            to("resize?key=", "300x300/blue.jpg"),
+            "/resize?key=300x300/blue.jpg"
+        );
+        assert_eq!(to("resize?key=", "a&b#c"), "/resize?key=a%26b%23c");
+        assert_eq!(to("#!/", "about/me"), "/#!/about/me");
+        assert_eq!(to("a%20b/", "c d"), "/a%20b/c%20d");
+        assert_eq!(to("/evil.example/", "x"), "//h:1//evil.example/x");
+        assert_eq!(to("\\evil.example/", "x"), "/%5Cevil.example/x");
+        assert_eq!(to("a\r\nb: c", ""), "/a%0D%0Ab:%20c");
     }
 
     #[test]

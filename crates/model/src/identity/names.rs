@@ -43,17 +43,17 @@ pub fn check_name(what: &str, name: &str, longest: usize) -> Result<(), Error> {
 /// The path of users, groups, roles and policies that have no other.
 pub const ROOT_PATH: &str = "/";
 
-/// Checks a path: `/`, or text between two slashes.
+/// Checks a path: `/`, or visible characters of ASCII between two slashes.
 ///
 /// # Errors
 /// [`Error::InvalidName`].
 pub fn check_path(path: &str) -> Result<(), Error> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-/".contains(c);
+    let plain = |c: char| ('!'..='~').contains(&c);
     let enclosed =
         path == ROOT_PATH || (path.starts_with('/') && path.ends_with('/') && path.len() > 2);
     if !enclosed || path.len() > MAX_PATH || path.contains("//") || !path.chars().all(plain) {
         let why = "The specified value for path is invalid. It must begin and end with / and \
-                   contain only alphanumeric characters and/or the following: +=,.@_-/";
+                   contain only visible characters of ASCII";
         return Err(Error::InvalidName(why.into()));
     }
     Ok(())

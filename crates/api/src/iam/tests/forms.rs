@@ -44,6 +44,105 @@ async fn lists_have_pages() {
     assert_eq!(found, ["user0", "user1", "user2", "user3", "user4"]);
 }
 
+/// What would be passed over is refused: a session whose policies were passed over could do everything.
+#[test]
+fn members_of_lists_are_numbered_without_gaps() {
+    let known = ["PolicyArns", "Tags", "TagKeys", "Policy"];
+    let of = |text: &str| Form::parse(text).unwrap().only(&known).is_ok();
+    for taken in [
+        "PolicyArns.member.1.arn=a&PolicyArns.member.2.arn=b",
+        "Tags.member.1.Key=a&Tags.member.1.Value=b",
+        "TagKeys.member.1=a&TagKeys.member.2=b",
+        "Tags=",
+        "Policy=x",
+    ] {
+        assert!(of(taken), "{taken}");
+    }
+    for refused in [
+        "PolicyArns=a",
+        "PolicyArns.arn=a",
+        "PolicyArns.1.arn=a",
+        "PolicyArns.member.1=a",
+        "PolicyArns.member.1.Arn=a",
+        "PolicyArns.member.0.arn=a",
+        "PolicyArns.member.01.arn=a",
+        "PolicyArns.member.2.arn=a",
+        "PolicyArns.member.1.arn=a&PolicyArns.member.3.arn=b",
+        "PolicyArns.member.x.arn=a",
+        "Tags.member.1.Value=b",
+        "TagKeys.member.1.Key=a",
+        "Policy.member.1=x",
+    ] {
+        assert!(!of(refused), "{refused}");
+    }
+}
+
+#[test]
+fn tags_are_as_aws_allows_them() {
+    let tags = |name: &str, value: &str| {
+        let text = format!(
+            "Tags.member.1.Key={}&Tags.member.1.Value={}",
+            encode(name),
+            encode(value)
+        );
+        Form::parse(&text).unwrap().tags().is_ok()
+    };
+    assert!(tags("team a", "b+c=d@e"));
+    assert!(tags("größe", ""));
+    for (name, value) in [
+        ("a!", "b"),
+        ("a", "b\u{0}"),
+        ("aws:a", "b"),
+        ("AWS:a", "b"),
+        ("a", "aws:b"),
+        ("", "b"),
+    ] {
+        assert!(!tags(name, value), "{name} {value}");
+    }
+    let without_value = Form::parse("Tags.member.1.Key=a").unwrap();
+    assert!(without_value.tags().is_err());
+}
+
+#[tokio::test]
+async fn entities_of_a_policy_have_pages() {
+    let door = Door::open().await;
+    let admin = administrator(&door).await;
+    let arn = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess";
+    for name in ["ann", "bob", "cleo"] {
+        ask(&door, &admin, "CreateUser", &[("UserName", name)])
+            .await
+            .ok();
+        let attach = [("UserName", name), ("PolicyArn", arn)];
+        ask(&door, &admin, "AttachUserPolicy", &attach).await.ok();
+    }
+    ask(&door, &admin, "CreateGroup", &[("GroupName", "all")])
+        .await
+        .ok();
+    let attach = [("GroupName", "all"), ("PolicyArn", arn)];
+    ask(&door, &admin, "AttachGroupPolicy", &attach).await.ok();
+    let (mut found, mut marker) = (Vec::new(), String::new());
+    loop {
+        let mut parameters = vec![("PolicyArn", arn), ("MaxItems", "1")];
+        if !marker.is_empty() {
+            parameters.push(("Marker", &*marker));
+        }
+        let page = ask(&door, &admin, "ListEntitiesForPolicy", &parameters)
+            .await
+            .ok();
+        let name = page.element("UserName").or(page.element("GroupName"));
+        found.push(name.expect("one entity"));
+        match page.element("Marker") {
+            Some(next) => marker = next,
+            None => break,
+        }
+    }
+    assert_eq!(found, ["all", "ann", "bob", "cleo"]);
+    let none = [("PolicyArn", arn), ("MaxItems", "0")];
+    ask(&door, &admin, "ListEntitiesForPolicy", &none)
+        .await
+        .is(400, "ValidationError");
+}
+
 proptest! {
     /// No body makes the reader of forms panic, and what it reads it gives back.
     #[test]

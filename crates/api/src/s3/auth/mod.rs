@@ -373,7 +373,10 @@ pub(crate) fn named(model: &Model, caller: &Caller, name: &str) -> S3Result<Opti
 /// Checks that a header names an owner of the bucket, if it is there.
 fn check_owner(call: &Call<'_>, header: &str, bucket: &Bucket) -> S3Result<()> {
     match call.header(header)? {
-        Some(id) if !Owner::matches(call.model, id, bucket)? => Err(denied()),
+        Some(id) if !Owner::matches(call.model, id, bucket)? => match Owner::may_be(id) {
+            true => Err(denied()),
+            false => Err(Code::InvalidBucketOwnerAWSAccountID.into()),
+        },
         _ => Ok(()),
     }
 }

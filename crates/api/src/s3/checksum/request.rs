@@ -214,7 +214,11 @@ fn check_sdk_algorithm(headers: &HeaderMap, declared: &Declared) -> S3Result<()>
              x-amz-trailer headers were found."
         }
         (Some(a), Some(b)) if a == b => return Ok(()),
-        _ => "Value for x-amz-sdk-checksum-algorithm header is invalid.",
+        (Some(_), Some(_)) => {
+            let why =
+                "The checksum is not of the algorithm that x-amz-sdk-checksum-algorithm names.";
+            return Err(S3Error::new(Code::BadDigest, why));
+        }
     };
     Err(S3Error::new(Code::InvalidRequest, why))
 }

@@ -1,6 +1,7 @@
 //! Access control lists of buckets and objects.
 
 use archipel_access::Acl;
+use archipel_model::Bucket;
 use http::StatusCode;
 
 use super::{set_version_header, with_key};
@@ -23,7 +24,7 @@ pub fn get_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
 /// PutBucketAcl.
 pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let owner = Owner::of_bucket(call.model, on.bucket())?;
-    let acl = asked(call, &owner).await?;
+    let acl = asked(call, on.bucket(), &owner).await?;
     call.model.set_bucket_acl(&on.bucket().name, acl).await?;
     Ok(respond::empty(StatusCode::OK))
 }
@@ -40,7 +41,7 @@ pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
 /// PutObjectAcl.
 pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let owner = Owner::of_bucket(call.model, on.bucket())?;
-    let acl = asked(call, &owner).await?;
+    let acl = asked(call, on.bucket(), &owner).await?;
     // As in S3, a grant to write an object is kept, and there is nothing that it could allow.
     on.bucket().check_acl(acl)?;
     let version = on.version()?;
@@ -54,12 +55,16 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
 }
 
 /// The list that a request sets: by its headers or its document, not by both.
-async fn asked(call: &mut Call<'_>, owner: &Owner) -> S3Result<Acl> {
-    let given = acl::of_headers(call.headers, || Ok(owner.clone()))?;
+async fn asked(call: &mut Call<'_>, bucket: &Bucket, owner: &Owner) -> S3Result<Acl> {
+    let disabled = acl::disabled(bucket);
+    let given = acl::of_headers(call.headers, disabled, || Ok(owner.clone()))?;
     let document = call.optional_document(MAX_DOCUMENT_BYTES).await?;
     match (given, document.is_empty()) {
         (Some(given), true) => Ok(given),
-        (None, false) => acl::parse(&document, owner),
+        (None, false) => match (acl::parse(&document, owner), disabled) {
+            (Err(error), Some(code)) if error.code() == Code::NotImplemented => Err(code.into()),
+            (acl, _) => acl,
+        },
         (Some(_), false) => {
             let why = "This request does not support content";
             Err(S3Error::new(Code::UnexpectedContent, why))

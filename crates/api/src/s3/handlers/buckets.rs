@@ -33,7 +33,12 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     }
     let prefix = query.single("prefix")?.unwrap_or_default();
     let after = query.single("continuation-token")?.unwrap_or_default();
-    let region = query.single("bucket-region")?;
+    if let Some(region) = query.single("bucket-region")?
+        && region != call.region
+    {
+        let why = "All buckets are in the region of this endpoint.";
+        return Err(S3Error::argument("bucket-region", region, why));
+    }
     let caller = on.caller().known()?;
     let mut buckets = call.model.buckets()?;
     buckets.sort_by(|a, b| a.name.cmp(&b.name));
@@ -41,7 +46,6 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
         (on.sees_all() || !bucket.permissions(caller).is_empty())
             && bucket.name.starts_with(prefix)
             && bucket.name.as_str() > after
-            && region.is_none_or(|region| region == call.region)
     });
     let truncated = buckets.len() > limit;
     buckets.truncate(limit);
@@ -145,11 +149,12 @@ fn chosen_ownership(call: &Call<'_>, caller: &Caller) -> S3Result<Ownership> {
             caller.subject().map_or("", |subject| subject.id()),
         ))
     };
-    match acl::of_headers(call.headers, owner)?.is_none_or(|acl| acl.is_private()) {
+    let enforced = ownership == Ownership::BucketOwnerEnforced;
+    let error = Code::InvalidBucketAclWithObjectOwnership;
+    let acl = acl::of_headers(call.headers, enforced.then_some(error), owner)?;
+    match acl.is_none_or(|acl| acl.is_private()) {
         true => Ok(ownership),
-        false if ownership == Ownership::BucketOwnerEnforced => {
-            Err(Code::InvalidBucketAclWithObjectOwnership.into())
-        }
+        false if enforced => Err(error.into()),
         false => Err(Code::InvalidBucketAclWithBlockPublicAccessError.into()),
     }
 }
@@ -203,6 +208,8 @@ fn read_configuration(document: &[u8], region: &str) -> S3Result<NewBucket> {
     let tags = root.child("Tags")?.map(tagging::of_new_bucket);
     let tags = tags.transpose()?.unwrap_or_default();
     let asked = root.child_text("LocationConstraint")?.map(str::trim);
+    // The old name of a region.
+    let asked = asked.map(|asked| if asked == "EU" { "eu-west-1" } else { asked });
     match asked.filter(|asked| !asked.is_empty()) {
         Some(asked) if asked != region && !looks_like_region(asked) => {
             Err(S3Error::from(Code::InvalidLocationConstraint).with("LocationConstraint", asked))
@@ -225,7 +232,6 @@ fn looks_like_region(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let letters = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
     match parts.as_slice() {
-        ["EU"] => true,
         [area, middle @ .., number] if !middle.is_empty() => {
             area.len() == 2
                 && [area].into_iter().chain(middle).all(letters)

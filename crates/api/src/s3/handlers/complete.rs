@@ -57,6 +57,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     };
     sse::check_upload(call, on, &upload).await?;
     let encryption = upload.meta.encryption.clone();
+    check_numbers(&upload, &named)?;
     let parts = choose(sent?, &upload, &named)?;
     let size = parts.iter().map(|part| part.size).sum();
     check_size(call, size)?;
@@ -154,6 +155,28 @@ fn parse_part(part: &Element) -> S3Result<Named> {
     })
 }
 
+/// Checks that parts whose checksums make the object's are numbered without gaps.
+fn check_numbers(upload: &Upload, named: &[Named]) -> S3Result<()> {
+    let composite =
+        upload.meta.checksum_algorithm.is_some() && kind_of(upload) == ChecksumKind::Composite;
+    let mut numbers = named.iter().map(|name| usize::from(name.number));
+    match composite
+        && numbers
+            .by_ref()
+            .zip(1..)
+            .any(|(number, place)| number != place)
+    {
+        true => Err(Code::InvalidPartOrder.into()),
+        false => Ok(()),
+    }
+}
+
+/// Returns the kind of checksum that the object will have.
+fn kind_of(upload: &Upload) -> ChecksumKind {
+    let usual = kept_algorithm(upload).default_kind();
+    upload.meta.checksum_kind.unwrap_or(usual)
+}
+
 /// Finds the parts that are named, by tag and checksum, and checks their sizes.
 ///
 /// Of a part that was sent several times, the tag says which one the client means. Stamps cannot: they are of the
@@ -167,7 +190,7 @@ fn choose(sent: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Par
         let part = loop {
             let next = sent.next_if(|part| part.number == name.number);
             let part = next.ok_or_else(|| invalid_part(upload, name))?;
-            if agrees(&part, name) {
+            if agrees(&part, name, upload) {
                 break part;
             }
         };
@@ -179,10 +202,12 @@ fn choose(sent: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Par
     Ok(chosen)
 }
 
-fn agrees(part: &Part, name: &Named) -> bool {
+fn agrees(part: &Part, name: &Named, upload: &Upload) -> bool {
     let stored = part.checksum.as_ref().and_then(Value::of_stored);
     let same_checksum = match (&name.checksum, stored) {
         (Some(given), Some(stored)) if given.algorithm == stored.algorithm => *given == stored,
+        // Nothing can be compared with it.
+        (Some(_), _) if upload.meta.checksum_algorithm.is_some() => false,
         // It was checked when the part was sent, if it was given then.
         _ => true,
     };
@@ -233,10 +258,7 @@ fn object_etag<'p>(parts: impl Iterator<Item = &'p str>) -> S3Result<String> {
 /// The object's checksum, from those of its parts.
 fn object_checksum(upload: &Upload, parts: &[Part]) -> Option<Checksum> {
     let algorithm = kept_algorithm(upload);
-    let kind = upload
-        .meta
-        .checksum_kind
-        .unwrap_or(algorithm.default_kind());
+    let kind = kind_of(upload);
     let value = |part: &Part| part.checksum.as_ref().and_then(Value::of_stored);
     let values: Vec<Value> = parts.iter().filter_map(value).collect();
     if values.len() != parts.len() || values.iter().any(|v| v.algorithm != algorithm) {
@@ -256,11 +278,7 @@ fn object_checksum(upload: &Upload, parts: &[Part]) -> Option<Checksum> {
 fn check_declared(call: &Call<'_>, upload: &Upload, checksum: Option<&Checksum>) -> S3Result<()> {
     let refuse = |why: &'static str| Err(S3Error::new(Code::InvalidRequest, why));
     if let Some(text) = call.header("x-amz-checksum-type")? {
-        let algorithm = kept_algorithm(upload);
-        let kind = upload
-            .meta
-            .checksum_kind
-            .unwrap_or(algorithm.default_kind());
+        let kind = kind_of(upload);
         match checksum::parse_kind(text) {
             Some(given) if given == kind => {}
             Some(_) => {

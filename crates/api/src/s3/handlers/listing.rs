@@ -136,9 +136,12 @@ pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
     let mut xml = Writer::new("ListBucketResult");
     page.write_head(&mut xml);
     xml.text("Marker", &page.encoding.name(marker.unwrap_or_default()));
-    // Without a delimiter the last key is the marker, and S3 does not repeat it.
-    if let (Some(next), Some(_)) = (page.next(), page.delimiter) {
-        xml.text("NextMarker", &page.encoding.name(next));
+    if let Some(next) = page.next() {
+        let marker = page.encoding.marker(next)?;
+        // Without a delimiter the last key is the marker, and S3 does not repeat it.
+        if page.delimiter.is_some() {
+            xml.text("NextMarker", &marker);
+        }
     }
     page.write_entries(&mut xml, Some(&Owner::of_bucket(call.model, on.bucket())?));
     Ok(respond::xml(xml))

@@ -232,7 +232,11 @@ fn set_version_header(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3
 /// Refuses headers about access control lists and object ownership where they would be ignored.
 fn refuse_lists(call: &Call<'_>, taken: bool) -> S3Result<()> {
     use super::acl;
-    let sets = acl::of_canned(call.headers)?.is_some_and(|acl| !acl.is_private());
+    let asked = match taken {
+        true => None,
+        false => acl::of_canned(call.headers)?,
+    };
+    let sets = asked.is_some_and(|acl| !acl.is_private());
     let lists = sets.then_some(acl::HEADER).or(acl::grants(call.headers));
     let owned = Some(OWNERSHIP_HEADER).filter(|name| call.headers.contains_key(*name));
     match lists.filter(|_| !taken).or(owned) {
@@ -314,6 +318,19 @@ impl Encoding {
         } else {
             name.to_owned()
         }
+    }
+
+    /// Returns the name after which the next page begins, encoded.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] if XML cannot hold it: the next page would begin elsewhere, and keys would
+    /// be left out.
+    fn marker(self, name: &str) -> S3Result<String> {
+        if !self.url && !name.chars().all(super::xml::is_legal) {
+            let why = "A page ends at a key that XML cannot hold. Ask with encoding-type=url.";
+            return Err(S3Error::argument("encoding-type", "", why));
+        }
+        Ok(self.name(name))
     }
 
     fn write(self, xml: &mut Writer) {

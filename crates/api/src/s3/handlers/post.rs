@@ -69,7 +69,7 @@ pub async fn post_object(
     if call.content_length()? > MAX_PUT_BYTES + MAX_OVERHEAD {
         return Err(Code::EntityTooLarge.into());
     }
-    let (fields, filename) = form.fields(&mut call.body).await?;
+    let fields = form.fields(&mut call.body).await?;
     let session = match fields.get(signed::TOKEN) {
         Some(token) => Some(call.model.key_of_token(token).await?),
         None => None,
@@ -93,7 +93,7 @@ pub async fn post_object(
     if let Some(key) = caller.key() {
         call.model.find_bucket_of_key(key, &bucket).await?;
     }
-    let key = fields.key(&filename)?;
+    let key = fields.key()?;
     call.learned.key = Some(key.clone());
     check_key(&key)?;
     let headers = field_headers(&fields)?;
@@ -216,9 +216,10 @@ fn authenticate(
 /// Refuses fields that would change the meaning of a form if they were implemented.
 fn refuse_fields(fields: &Fields) -> S3Result<()> {
     refuse_headers(fields.iter().map(|(name, value)| (name, value.as_bytes())))?;
+    let conditions = ["if-match", "if-none-match"];
     if let Some((name, _)) = fields
         .iter()
-        .find(|(name, _)| name.starts_with("x-amz-grant-"))
+        .find(|(name, _)| name.starts_with("x-amz-grant-") || conditions.contains(name))
     {
         return Err(S3Error::not_implemented(&format!("The form field {name}")));
     }
@@ -290,13 +291,16 @@ impl Form {
         Ok(self.events.pop_front())
     }
 
-    /// Reads up to the file: the fields, and the file's name.
-    async fn fields(&mut self, body: &mut RequestBody) -> S3Result<(Fields, String)> {
+    /// Reads up to the file: the fields, with the file's name where they ask for it.
+    async fn fields(&mut self, body: &mut RequestBody) -> S3Result<Fields> {
         let mut fields = Fields::default();
         while let Some(event) = self.next(body).await? {
             match event {
                 Event::Field { name, value } => fields.add(&name, value)?,
-                Event::File { filename, .. } => return Ok((fields, filename)),
+                Event::File { filename, .. } => {
+                    fields.expand(&filename);
+                    return Ok(fields);
+                }
                 Event::Data(_) | Event::End => break,
             }
         }
@@ -373,9 +377,14 @@ fn redirection(to: &str, bucket: &str, key: &str, etag: &str) -> Option<String> 
         return None;
     }
     let separator = if address.query().is_some() { '&' } else { '?' };
+    // Servers do not see what follows.
+    let (to, fragment) = match to.split_once('#') {
+        Some((to, fragment)) => (to, format!("#{fragment}")),
+        None => (to, String::new()),
+    };
     let (bucket, key) = (uri::encode(bucket), uri::encode(key));
     let etag = uri::encode(&respond::quoted(etag));
     Some(format!(
-        "{to}{separator}bucket={bucket}&key={key}&etag={etag}"
+        "{to}{separator}bucket={bucket}&key={key}&etag={etag}{fragment}"
     ))
 }

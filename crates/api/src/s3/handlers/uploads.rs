@@ -264,7 +264,7 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     xml.text("Bucket", &on.bucket().name);
     xml.text("KeyMarker", &encoding.name(key_marker.unwrap_or_default()));
     xml.text("UploadIdMarker", id_marker.unwrap_or_default());
-    write_next(&mut xml, &page, encoding);
+    write_next(&mut xml, &page, encoding)?;
     xml.text("Prefix", &encoding.name(&asked.prefix));
     if let Some(delimiter) = &asked.delimiter {
         xml.text("Delimiter", &encoding.name(delimiter));
@@ -277,20 +277,21 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
 }
 
 /// The markers of the next page: whichever of the last upload and the last prefix is later.
-fn write_next(xml: &mut Writer, page: &UploadPage, encoding: Encoding) {
+fn write_next(xml: &mut Writer, page: &UploadPage, encoding: Encoding) -> S3Result<()> {
     let (upload, prefix) = (page.uploads.last(), page.prefixes.last());
     let (key, id) = match (upload, prefix) {
-        _ if !page.truncated => return,
+        _ if !page.truncated => return Ok(()),
         (Some(upload), Some(prefix)) if *prefix > upload.key => (prefix, None),
         (None, Some(prefix)) => (prefix, None),
         (Some(upload), _) => (&upload.key, Some(upload.id)),
-        (None, None) => return,
+        (None, None) => return Ok(()),
     };
-    xml.text("NextKeyMarker", &encoding.name(key));
+    xml.text("NextKeyMarker", &encoding.marker(key)?);
     xml.text(
         "NextUploadIdMarker",
         &id.map(|id| id.to_string()).unwrap_or_default(),
     );
+    Ok(())
 }
 
 fn write_page(

@@ -54,22 +54,22 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     xml.value("IsTruncated", page.truncated);
     xml.text("KeyMarker", &encoding.name(key_marker.unwrap_or_default()));
     xml.text("VersionIdMarker", version_marker.unwrap_or_default());
-    write_next(&mut xml, &page, encoding);
+    write_next(&mut xml, &page, encoding)?;
     let owner = Owner::of_bucket(call.model, on.bucket())?;
     write_entries(&mut xml, &page, encoding, &owner);
     Ok(respond::xml(xml))
 }
 
 /// Writes where the next page begins, if there is one.
-fn write_next(xml: &mut Writer, page: &VersionListing, encoding: Encoding) {
-    match page.entries.last().filter(|_| page.truncated) {
-        None => {}
-        Some(VersionEntry::Prefix(prefix)) => xml.text("NextKeyMarker", &encoding.name(prefix)),
-        Some(VersionEntry::Version { key, head, .. }) => {
-            xml.text("NextKeyMarker", &encoding.name(key));
-            xml.text("NextVersionIdMarker", &head.id.to_string());
-        }
+fn write_next(xml: &mut Writer, page: &VersionListing, encoding: Encoding) -> S3Result<()> {
+    let Some(last) = page.entries.last().filter(|_| page.truncated) else {
+        return Ok(());
+    };
+    xml.text("NextKeyMarker", &encoding.marker(last.name())?);
+    if let VersionEntry::Version { head, .. } = last {
+        xml.text("NextVersionIdMarker", &head.id.to_string());
     }
+    Ok(())
 }
 
 fn write_entries(xml: &mut Writer, page: &VersionListing, encoding: Encoding, owner: &Owner) {

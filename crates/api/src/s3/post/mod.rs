@@ -12,17 +12,33 @@ pub use policy::Policy;
 
 use super::error::{S3Error, S3Result};
 
+/// Fields that hold no text of the form.
+const OF_SIGNATURE: [&str; 6] = [
+    "awsaccesskeyid",
+    "policy",
+    "signature",
+    "x-amz-credential",
+    "x-amz-security-token",
+    "x-amz-signature",
+];
+
 /// The fields of a form, by lower-case name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Adds a field.
+    /// Adds a field. Values of one name of user metadata are joined, as those of a header.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is there already.
+    /// `InvalidArgument` if another field is there already.
     pub fn add(&mut self, name: &str, value: String) -> S3Result<()> {
         let name = name.to_ascii_lowercase();
+        let known = self.0.iter_mut().find(|(known, _)| *known == name);
+        if let Some((_, known)) = known.filter(|_| name.starts_with("x-amz-meta-")) {
+            known.push(',');
+            known.push_str(&value);
+            return Ok(());
+        }
         if self.get(&name).is_some() {
             return Err(S3Error::argument(
                 &name,
@@ -56,18 +72,27 @@ impl Fields {
         self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }
 
-    /// The key of the object: `${filename}` stands for the file's name.
+    /// Puts the file's name in the place of `${filename}`. Conditions are about what the fields say then.
+    pub fn expand(&mut self, filename: &str) {
+        for (name, value) in &mut self.0 {
+            if !OF_SIGNATURE.contains(&name.as_str()) {
+                *value = value.replace("${filename}", filename);
+            }
+        }
+    }
+
+    /// Returns the key of the object.
     ///
     /// # Errors
     /// `InvalidArgument` if there is no such field or it is empty.
-    pub fn key(&self, filename: &str) -> S3Result<String> {
+    pub fn key(&self) -> S3Result<String> {
         match self.required("key")? {
             "" => Err(S3Error::argument(
                 "key",
                 "",
                 "User key must have a length greater than 0.",
             )),
-            key => Ok(key.replace("${filename}", filename)),
+            key => Ok(key.to_owned()),
         }
     }
 }

@@ -118,8 +118,9 @@ impl Policy {
         let json = STANDARD
             .decode(encoded.trim())
             .map_err(|_| invalid("not Base64."))?;
+        let json = std::str::from_utf8(&json).map_err(|_| invalid("not UTF-8."))?;
         let document: Document =
-            serde_json::from_slice(&json).map_err(|e| invalid(format!("{e}.")))?;
+            serde_json::from_str(&as_json(json)).map_err(|e| invalid(format!("{e}.")))?;
         let expiration = OffsetDateTime::parse(&document.expiration, &Iso8601::PARSING)
             .map_err(|_| invalid("Invalid 'expiration' value."))?;
         if document.conditions.len() > MAX_CONDITIONS {
@@ -209,6 +210,32 @@ impl Policy {
         }
         Ok(())
     }
+}
+
+/// Returns a policy as JSON. AWS's documentation has escapes that JSON lacks, `\$` and `\v`, and its examples
+/// have commas behind the last condition.
+fn as_json(policy: &str) -> String {
+    let mut json = String::with_capacity(policy.len());
+    let mut quoted = false;
+    let mut rest = policy.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if quoted => match rest.next() {
+                Some('$') => json.push('$'),
+                Some('v') => json.push_str("\\u000b"),
+                escaped => {
+                    json.push(c);
+                    json.extend(escaped);
+                }
+            },
+            ',' if !quoted && rest.as_str().trim_start().starts_with([']', '}']) => {}
+            _ => {
+                quoted ^= c == '"';
+                json.push(c);
+            }
+        }
+    }
+    json
 }
 
 fn equal(field: &str, value: &str) -> Condition {

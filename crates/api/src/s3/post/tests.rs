@@ -207,6 +207,23 @@ fn ambiguous_policies_are_refused() {
     assert_eq!(code(Policy::parse(&STANDARD.encode(good))), None);
 }
 
+/// Escapes that JSON lacks, and commas behind the last condition: AWS's documentation has both.
+#[test]
+fn policies_are_written_as_aws_documents_them() {
+    let with = |conditions: &str| policy(&format!(r#"{{"bucket":"b"}},{conditions}"#));
+    let policy = with(r#"["eq","$key","a\$b\v,]"],"#).unwrap();
+    let key = fields(&[("key", "a$b\u{b},]")]);
+    assert_eq!(code(policy.check(&key, "b", 0)), None);
+    assert_eq!(
+        code(with(r#"["eq","$key","a\q"]"#)),
+        Some(Code::InvalidPolicyDocument)
+    );
+    assert_eq!(
+        code(with(r#"["eq","$key","a",,"b"]"#)),
+        Some(Code::InvalidPolicyDocument)
+    );
+}
+
 #[test]
 fn malformed_policies_are_refused() {
     let invalid = Some(Code::InvalidPolicyDocument);
@@ -225,11 +242,14 @@ fn malformed_policies_are_refused() {
 
 #[test]
 fn fields_are_found_by_any_case_and_once() {
-    let mut fields = fields(&[("Key", "a/${filename}")]);
-    assert_eq!(fields.key("x.txt").unwrap(), "a/x.txt");
+    let mut fields = fields(&[("Key", "a/${filename}"), ("policy", "${filename}")]);
+    fields.expand("x.txt");
+    assert_eq!(fields.key().unwrap(), "a/x.txt");
+    assert_eq!(fields.get("policy"), Some("${filename}"));
     assert!(fields.add("kEY", "b".into()).is_err());
-    assert_eq!(
-        code(Fields::default().key("x")),
-        Some(Code::InvalidArgument)
-    );
+    assert_eq!(code(Fields::default().key()), Some(Code::InvalidArgument));
+    // As the values of a header.
+    fields.add("x-amz-meta-tag", "Ninja".into()).unwrap();
+    fields.add("X-Amz-Meta-Tag", "Stallman".into()).unwrap();
+    assert_eq!(fields.get("x-amz-meta-tag"), Some("Ninja,Stallman"));
 }

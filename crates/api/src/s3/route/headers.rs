@@ -3,7 +3,8 @@
 use crate::s3::error::{Code, S3Error, S3Result};
 
 /// The beginnings of headers that ask for missing features; such headers are refused.
-const REFUSED_PREFIXES: [&str; 5] = [
+const REFUSED_PREFIXES: [&str; 6] = [
+    "x-amz-bucket-namespace",
     "x-amz-if-match-",
     "x-amz-mfa",
     "x-amz-object-lock-event-hold",

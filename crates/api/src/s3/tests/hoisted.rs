@@ -101,14 +101,17 @@ async fn checksum_of_nothing_in_a_presigned_query_is_no_claim() {
 #[tokio::test]
 async fn presigned_query_is_refused_as_the_header_is() {
     let door = door_with_kept().await;
-    for list in ["x-amz-acl=public-read", "X-Amz-Acl=public-read"] {
+    for list in [
+        "x-amz-acl=public-read",
+        "X-Amz-Acl=public-read",
+        "x-amz-grant-read-acp=uri%3Dhttp%3A%2F%2Facs.amazonaws.com%2Fgroups%2Fglobal%2FAllUsers",
+    ] {
         let reply = door
             .presigned("PUT", &format!("/bucket/k?{list}"), "new")
             .await;
         reply.is(400, "AccessControlListNotSupported");
     }
     for refused in [
-        "x-amz-grant-read-acp=uri%3Dhttp%3A%2F%2Facs.amazonaws.com%2Fgroups%2Fglobal%2FAllUsers",
         "x-amz-server-side-encryption=aws:kms",
         "x-amz-bypass-governance-retention=true",
         "x-amz-write-offset-bytes=5",
@@ -128,7 +131,11 @@ async fn presigned_query_is_refused_as_the_header_is() {
 #[tokio::test]
 async fn owner_in_a_presigned_query_is_checked() {
     let door = door_with_kept().await;
-    let path = "/bucket/k?x-amz-expected-bucket-owner=nobody";
+    let no_owner = "/bucket/k?x-amz-expected-bucket-owner=nobody";
+    door.presigned("GET", no_owner, "")
+        .await
+        .is(400, "InvalidBucketOwnerAWSAccountID");
+    let path = "/bucket/k?x-amz-expected-bucket-owner=123456789012";
     door.presigned("GET", path, "")
         .await
         .is(403, "AccessDenied");

@@ -178,3 +178,27 @@ async fn settings_of_a_bucket_are_as_in_aws() {
         }
     }
 }
+
+/// Without lists, only the owner's full control may be asked for, however it is asked.
+#[tokio::test]
+async fn disabled_lists_have_one_error() {
+    let door = Door::open().await;
+    let foreign = format!("id={}", "0".repeat(64));
+    let asked: [(&str, &str); 5] = [
+        ("x-amz-acl", "aws-exec-read"),
+        ("x-amz-acl", "log-delivery-write"),
+        ("x-amz-acl", "bucket-owner-read"),
+        ("x-amz-grant-read", &foreign),
+        ("x-amz-grant-full-control", &foreign),
+    ];
+    for header in asked {
+        let put = door.call("PUT", "/bucket/k", &[header], "new").await;
+        put.is(400, "AccessControlListNotSupported");
+        let put = door.call("PUT", "/bucket?acl", &[header], "").await;
+        put.is(400, "AccessControlListNotSupported");
+        let create = door.call("PUT", "/other", &[header], "").await;
+        create.is(400, "InvalidBucketAclWithObjectOwnership");
+    }
+    door.get("/bucket/k").await.is(404, "NoSuchKey");
+    door.get("/other").await.is(404, "NoSuchBucket");
+}

@@ -1,5 +1,9 @@
 //! Object lock on buckets that have none.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
+
 use super::client::Door;
 
 const HOLD: (&str, &str) = ("x-amz-object-lock-legal-hold", "ON");
@@ -44,7 +48,29 @@ async fn headers_about_object_lock_are_refused_where_they_mean_nothing() {
         let reply = door.call(method, path, &[header], "").await;
         reply.is(501, "NotImplemented");
     }
-    // A bypass that nothing needs changes nothing.
-    let deleted = door.call("DELETE", "/bucket/k", &[bypass], "").await;
-    assert_eq!(deleted.status, 204);
+    let delete = door.call("DELETE", "/bucket/k", &[bypass], "").await;
+    delete.is(400, "InvalidArgument");
+    door.get("/bucket/k").await.ok();
+}
+
+/// Object lock stays for good, so an empty document must not enable it.
+#[tokio::test]
+async fn a_document_that_does_not_name_object_lock_is_refused() {
+    let door = Door::open().await;
+    let on = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    door.call("PUT", "/bucket?versioning", &[], on).await.ok();
+    for document in [
+        "<ObjectLockConfiguration/>",
+        "<ObjectLockConfiguration><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days>\
+         </DefaultRetention></Rule></ObjectLockConfiguration>",
+    ] {
+        let md5 = STANDARD.encode(Md5::digest(document));
+        let md5 = [("content-md5", md5.as_str())];
+        let set = door
+            .call("PUT", "/bucket?object-lock", &md5, document)
+            .await;
+        set.is(400, "MalformedXML");
+    }
+    let lock = door.get("/bucket?object-lock").await;
+    lock.is(404, "ObjectLockConfigurationNotFoundError");
 }

@@ -207,6 +207,42 @@ async fn missing_features_answer_not_implemented() {
     assert!(!versioning.text().contains("Status"));
 }
 
+/// A write makes a version; it cannot name one.
+#[tokio::test]
+async fn writes_name_no_version() {
+    let door = Door::open().await;
+    let copy = [("x-amz-copy-source", "bucket/k")];
+    for (method, path, headers) in [
+        ("PUT", "/bucket/k?versionId=null", &[][..]),
+        ("PUT", "/bucket/k?versionId=null", &copy),
+        ("POST", "/bucket/k?uploads&versionId=null", &[]),
+        (
+            "PUT",
+            "/bucket/k?partNumber=1&uploadId=x&versionId=null",
+            &[],
+        ),
+    ] {
+        let reply = door.call(method, path, headers, "").await;
+        reply.is(400, "InvalidArgument");
+    }
+    door.get("/bucket/k").await.is(404, "NoSuchKey");
+}
+
+#[tokio::test]
+async fn what_a_new_bucket_cannot_have_is_refused() {
+    let door = Door::open().await;
+    let regional = [("x-amz-bucket-namespace", "account-regional")];
+    door.call("PUT", "/other", &regional, "")
+        .await
+        .is(501, "NotImplemented");
+    door.call("PUT", "/other-an", &[], "")
+        .await
+        .is(400, "InvalidBucketName");
+    let elsewhere = door.get("/?bucket-region=eu-west-1").await;
+    elsewhere.is(400, "InvalidArgument");
+    door.get("/?bucket-region=us-east-1").await.ok();
+}
+
 #[tokio::test]
 async fn errors_name_their_request() {
     let door = Door::open().await;

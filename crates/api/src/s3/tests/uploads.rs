@@ -164,3 +164,24 @@ async fn part_from_a_range() {
         .ok();
     assert_eq!(door.get("/bucket/k").await.text(), "56789");
 }
+
+/// A checksum that nothing can be compared with is not taken for right, and parts that make a composite
+/// checksum are numbered without gaps.
+#[tokio::test]
+async fn checksums_of_parts_are_those_of_the_upload() {
+    let door = Door::open().await;
+    let id = begin(&door, &[("x-amz-checksum-algorithm", "SHA256")]).await;
+    let etag = part(&door, &id, 2, Bytes::from_static(b"x")).await;
+    let gap = complete(&door, &id, &[(2, &etag)]).await;
+    gap.is(400, "InvalidPartOrder");
+    let etag = part(&door, &id, 1, Bytes::from_static(b"x")).await;
+    let document = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag>\
+         <ChecksumCRC32>AAAAAA==</ChecksumCRC32></Part></CompleteMultipartUpload>"
+    );
+    let path = format!("/bucket/k?uploadId={id}");
+    door.call("POST", &path, &[], document)
+        .await
+        .is(400, "InvalidPart");
+    complete(&door, &id, &[(1, &etag)]).await.ok();
+}

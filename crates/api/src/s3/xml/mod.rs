@@ -7,7 +7,7 @@ pub use reader::{Element, parse};
 pub use writer::{DECLARATION, Writer};
 
 /// Returns true if XML 1.0 permits the character.
-fn is_legal(c: char) -> bool {
+pub fn is_legal(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
