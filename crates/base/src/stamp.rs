@@ -142,8 +142,8 @@ impl StampClock {
         }
     }
 
-    /// If the last stamp is later than `latest_millis`, goes back to the wall clock's time, as another
-    /// writer, so that no stamp is issued twice. Returns true if it did so.
+    /// Goes back to the wall clock's time if the last stamp is later than `latest_millis`, as
+    /// another writer, so that no stamp is issued twice. Returns true if it did so.
     ///
     /// The wall clock was wrong by then, and replicas would refuse all stamps until the time is right
     /// again.

@@ -65,7 +65,7 @@ async fn list<E: Attached>(ask: &Ask<'_>, of: &str, xml: &mut Writer) -> IamResu
     )
 }
 
-/// ListEntitiesForPolicy. One page holds all.
+/// Answers ListEntitiesForPolicy. One page holds all.
 async fn entities(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     let policy = ask
         .model

@@ -57,7 +57,7 @@ impl Owner {
         text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
-    /// The canonical user id.
+    /// Returns the canonical user id.
     pub fn id(&self) -> &str {
         &self.0
     }

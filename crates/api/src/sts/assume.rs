@@ -29,7 +29,7 @@ const MAX_POLICIES: usize = 10;
 /// The most tags of a session.
 const MAX_TAGS: usize = 50;
 
-/// AssumeRole.
+/// Answers AssumeRole.
 pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     ask.form.only(&[
         "RoleArn",
@@ -83,7 +83,7 @@ pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     Ok(())
 }
 
-/// AssumeRoleWithWebIdentity: the token of an identity provider stands for a signature.
+/// Answers AssumeRoleWithWebIdentity: the token of an identity provider stands for a signature.
 pub async fn web_identity(ask: &Ask<'_>, providers: &Providers, xml: &mut Writer) -> IamResult<()> {
     ask.form.only(&[
         "RoleArn",

@@ -77,7 +77,7 @@ fn texts() -> Result<BTreeMap<String, String>, String> {
     Ok(read.collect())
 }
 
-/// All files that git keeps or would keep, relative to the root.
+/// Returns all files that git keeps or would keep, relative to the root.
 fn files() -> Result<Vec<String>, String> {
     let git = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
