@@ -89,7 +89,6 @@ class Transcript:
         answer = re.sub(r"\b\d+ s ago", "1 s ago", answer)
         answer = re.sub(r"(?m)^(age +)\d+ s$", r"\g<1>1 s", answer)
         answer = re.sub(r"\(\d+ [GT]B before\)", "(400 GB before)", answer)
-        answer = re.sub(r"epoch \d+", "epoch 2", answer)
         answer = re.sub(r"\b\d+\.\d ms", "8.0 ms", answer)
         self.lines += [f"$ {command}", *aligned(in_order([one.rstrip() for one in answer.strip("\n").splitlines()]))]
 
@@ -171,10 +170,8 @@ def test_by_the_command_line(machines, tmp_path):
     for server, host in zip(machines, HOSTS.values()):
         told.names[f"127.0.0.1:{server.cluster}"] = host
 
-    a_node_is_admitted_and_dismissed(first)
-
     told.archipel("node list")
-    told.archipel("layout assign 0badcafe 12345678 9abcdef0 --capacity 500GB", until="Effect")
+    told.archipel("layout assign 0badcafe 12345678 9abcdef0 --capacity 300GB", until="Effect")
     told.archipel("layout redundancy --replicas 3")
     staged = first.cli_json("layout", "show")["staged"]
     told.archipel(f"layout apply --version {staged['version']} --revision {staged['revision']} --wait")
@@ -217,6 +214,8 @@ def test_by_the_command_line(machines, tmp_path):
 def test_by_the_sdk(machines, sdk, tmp_path):
     first, _, third = machines
     all_know_each_other(machines)
+    # Not in the other test: each of the two is an epoch, and that test compares the epoch with the page's.
+    a_node_is_admitted_and_dismissed(first)
     token = first.cli_json("token", "create", "setup", "--scope", "all:write", "--expires-in", "1d")["secret"]
     folder = Path(sdk.__file__).parents[1]
     program = [sys.executable, str(EXAMPLE), f"http://127.0.0.1:{first.admin}", token]

@@ -11,7 +11,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    /// An error without a place.
+    /// Makes an error without a place.
     pub(crate) fn whole(what: impl Into<String>) -> Malformed {
         Malformed {
             what: what.into(),

@@ -136,7 +136,7 @@ pub fn matches_some_with_prefix(pattern: &[Token], prefix: &str) -> bool {
     alive.contains(&true)
 }
 
-/// A `*` may stand for nothing.
+/// Lets the matching go on behind each `*` that it has reached: a `*` may stand for nothing.
 fn skip_stars(pattern: &[Token], alive: &mut [bool]) {
     for (at, token) in pattern.iter().enumerate() {
         if alive[at] && *token == Token::Any {

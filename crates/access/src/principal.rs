@@ -47,7 +47,7 @@ pub enum Principal<'a> {
 }
 
 impl<'a> Principal<'a> {
-    /// An access key that is a user of its own.
+    /// Makes the principal of an access key that is a user of its own.
     pub fn of_key(id: &'a str) -> Principal<'a> {
         Principal::User {
             name: id,

@@ -1,9 +1,9 @@
 //! Stamps: the total order of writes, and the hybrid logical clock that issues them.
 //!
 //! A stamp is both the version of a row and the ballot of the register protocol. No stamp is issued
-//! twice: the writer part names the node *and* its boot, so that a node that restarts with its
-//! clock set back cannot repeat a stamp. A node that goes back in time while it runs gets another
-//! writer, too.
+//! twice: each run of a node has a writer of its own, 48 random bits and the run's number, so that a
+//! node that restarts with its clock set back cannot repeat a stamp. A node whose stamps go back
+//! while it runs gets another writer, too.
 //!
 //! Source of the clock: Kulkarni et al., "Logical Physical Clocks" (2014).
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::clock::WallClock;
 use crate::random::Random;
 
-/// An issuer of stamps: 48 random bits of a node's run and the low 16 bits of its boot number.
+/// An issuer of stamps: 48 random bits of a node's run and the low 16 bits of the run's number.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -24,7 +24,7 @@ pub struct Writer(pub u64);
 
 impl Writer {
     /// Returns the writer of a node's `boot`-th run, with the run's random token. The token is
-    /// needed because metadata that was rolled back repeats boot numbers.
+    /// needed because metadata that was rolled back repeats the numbers of runs.
     pub fn new(token: [u8; 6], boot: u64) -> Writer {
         let mut bytes = [0; 8];
         bytes[..6].copy_from_slice(&token);
@@ -116,7 +116,7 @@ struct State {
 }
 
 impl StampClock {
-    /// Creates a clock for one writer. Each boot of a node must use its own [`Writer`].
+    /// Creates a clock for one writer. Each run of a node must use its own [`Writer`].
     pub fn new(writer: Writer) -> StampClock {
         StampClock(Mutex::new(State { writer, last: 0 }))
     }
@@ -142,8 +142,8 @@ impl StampClock {
         }
     }
 
-    /// If the last stamp is later than `latest_millis`, goes back to the wall clock's time, as another
-    /// writer, so that no stamp is issued twice. Returns true if it did so.
+    /// Goes back to the wall clock's time if the last stamp is later than `latest_millis`, as
+    /// another writer, so that no stamp is issued twice. Returns true if it did so.
     ///
     /// The wall clock was wrong by then, and replicas would refuse all stamps until the time is right
     /// again.

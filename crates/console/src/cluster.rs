@@ -160,7 +160,7 @@ impl StatusView {
         }
     }
 
-    /// Faults, risks and advice.
+    /// Returns faults, risks and advice.
     fn remarks(&self) -> Vec<&str> {
         let of_cluster = self.status.cluster.iter().flat_map(|c| &c.advice);
         let all = self.status.troubles.iter().chain(of_cluster);
@@ -211,7 +211,7 @@ impl DiskView<'_> {
         }
     }
 
-    /// What is not free: other programs' data, too.
+    /// Returns how many hundredths are not free: other programs' data counts, too.
     fn taken(&self) -> u64 {
         let taken = self.0.capacity_bytes.saturating_sub(self.0.free_bytes);
         show::percent(taken, self.0.capacity_bytes)

@@ -33,25 +33,25 @@ impl Fault {
         }
     }
 
-    /// A request that makes no sense.
+    /// Makes the fault of a request that makes no sense.
     pub fn invalid(detail: impl Into<String>) -> Fault {
         Fault::new(StatusCode::BAD_REQUEST, "InvalidRequest", detail)
     }
 
-    /// A defect of the console.
+    /// Makes the fault of a defect of the console.
     pub fn internal(error: &dyn std::fmt::Display) -> Fault {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         Fault::new(status, "InternalError", error.to_string())
     }
 
-    /// A request that another site may have made the browser send.
+    /// Makes the fault of a request that another site may have made the browser send.
     pub fn forged() -> Fault {
         let detail = "this request did not come from a page of the console, or the page is of an earlier \
             login: go back, reload the page, and try again";
         Fault::new(StatusCode::FORBIDDEN, "Forged", detail)
     }
 
-    /// The token does not count any more.
+    /// Makes the fault of a token that does not count any more.
     pub fn ended() -> Fault {
         Fault::new(StatusCode::UNAUTHORIZED, "Unauthorized", "log in again")
     }
@@ -68,7 +68,7 @@ impl IntoResponse for Fault {
     }
 }
 
-/// The answer to a path that does not exist.
+/// Returns the answer to a path that does not exist.
 pub async fn nothing_here() -> Response<Body> {
     let detail = "there is no such page";
     Fault::new(StatusCode::NOT_FOUND, "NoSuchPage", detail).into_response()

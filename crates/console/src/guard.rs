@@ -67,8 +67,8 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 impl Shared {
-    /// The name of the cookie. Nodes on one machine differ in their ports only, which browsers
-    /// ignore.
+    /// Returns the name of the cookie. Nodes on one machine differ in their ports only, which
+    /// browsers ignore.
     fn cookie_name(&self) -> String {
         format!("archipel_console_{}", self.config.port)
     }

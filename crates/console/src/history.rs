@@ -166,7 +166,7 @@ pub async fn change(
 }
 
 impl VersionsPage {
-    /// The folders above this one, each with its name and its link.
+    /// Returns the folders above this one, each with its name and its link.
     fn crumbs(&self) -> Vec<(String, String)> {
         let mut crumbs = vec![(self.bucket.clone(), self.folder(""))];
         let mut end = 0;
@@ -236,7 +236,7 @@ impl HistoryPage {
         Some(format!("{}/history{query}", self.base))
     }
 
-    /// The object is there, so that its own page is.
+    /// Returns the link to the object's own page, if the object is there.
     fn object(&self) -> Option<String> {
         let current = self
             .versions
@@ -247,7 +247,7 @@ impl HistoryPage {
 }
 
 impl Protection {
-    /// How the version is protected, for people.
+    /// Tells people how the version is protected.
     fn text(&self) -> String {
         let mode = self.mode.to_lowercase();
         match self.mode.is_empty() {
@@ -256,14 +256,14 @@ impl Protection {
         }
     }
 
-    /// The last day of the retention, as forms write it.
+    /// Returns the last day of the retention, as forms write it.
     fn day(&self) -> &str {
         self.until.split('T').next().unwrap_or_default()
     }
 }
 
 impl Entry {
-    /// The size, for people.
+    /// Returns the size, for people.
     fn size_text(&self) -> String {
         match self.is_marker {
             true => "–".into(),
@@ -275,7 +275,7 @@ impl Entry {
         show::iso(&self.modified)
     }
 
-    /// What it is.
+    /// Returns what it is.
     fn what(&self) -> &'static str {
         match (self.is_marker, self.is_latest) {
             (true, true) => "deleted",

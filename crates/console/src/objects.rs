@@ -263,7 +263,7 @@ pub fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
 }
 
 impl ObjectsPage {
-    /// The folders above this one, each with its name and its link.
+    /// Returns the folders above this one, each with its name and its link.
     fn crumbs(&self) -> Vec<(String, String)> {
         let mut crumbs = vec![(self.bucket.name.clone(), self.folder(""))];
         let mut end = 0;
@@ -324,7 +324,7 @@ impl ObjectPage {
         about(&self.base, "history", &self.object.key, &self.key)
     }
 
-    /// The prefix of the object's folder.
+    /// Returns the prefix of the object's folder.
     fn prefix(&self) -> &str {
         folder_of(&self.object.key)
     }

@@ -44,7 +44,8 @@ struct PolicyPage {
 }
 
 impl PoliciesPage {
-    /// Two policies may have one name: one here, one that every cluster has.
+    /// Returns the link to a policy, by its ARN. Two policies may have one name: one here, one that
+    /// every cluster has.
     fn link(&self, policy: &PolicyInfo) -> String {
         path(&["policies", &policy.arn])
     }

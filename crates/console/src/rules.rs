@@ -110,7 +110,7 @@ impl RulesPage {
         format!("{} objects, {}", show::count(objects), show::bytes(bytes))
     }
 
-    /// How full the bucket is, in hundredths, for each limit.
+    /// Returns how full the bucket is, in hundredths, for each limit.
     fn fill(&self) -> Vec<(&'static str, u64)> {
         let Quota { bytes, objects } = self.quota.quota;
         let bytes = bytes.map(|most| ("bytes", show::percent(self.quota.bytes, most)));

@@ -52,7 +52,7 @@ impl From<BucketPolicy> for StoredPolicy {
 }
 
 impl BucketPolicy {
-    /// A policy that was read from this text, and the incarnations of those whom it names.
+    /// Makes a policy that was read from this text, with the incarnations of those whom it names.
     pub fn new(text: String, policy: Policy, keys: BTreeMap<String, Id>) -> BucketPolicy {
         BucketPolicy {
             text,

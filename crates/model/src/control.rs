@@ -1,4 +1,5 @@
-//! Control data: buckets, access keys and tokens of the admin API. Every node caches all of it, so that requests check
+//! Control data: buckets and their aliases, access keys, users, groups, roles, policies, identity
+//! providers, and the tokens of the admin API. Every node caches all of it, so that requests check
 //! permissions without a network round trip.
 
 mod aliases;

@@ -153,7 +153,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A secret could not be sealed.
+    /// Returns the error for a secret that could not be sealed.
     pub(crate) fn not_sealed() -> Error {
         Error::Internal("a secret cannot be sealed".into())
     }

@@ -29,7 +29,7 @@ pub struct ModelOptions {
 }
 
 impl Default for ModelOptions {
-    /// The choices of a server on a machine that is never suspended.
+    /// Returns the choices of a server on a machine that is never suspended.
     fn default() -> ModelOptions {
         ModelOptions {
             control_lease: CONTROL_LEASE,

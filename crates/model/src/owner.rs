@@ -1,4 +1,4 @@
-//! Owners of content, by name: objects, uploads and parts.
+//! Owners of content, by name: objects and parts; and the names of uploads.
 //!
 //! An owner's row refers to the content. Content whose owner does not refer to it is garbage.
 

@@ -84,7 +84,7 @@ impl Identity {
         })
     }
 
-    /// Also takes the secret before, and proves it to nodes that know no other.
+    /// Takes the secret before as well, and proves it to nodes that know no other.
     #[must_use]
     pub fn with_previous(mut self, secret: &[u8]) -> Identity {
         self.secrets[1] = hmac::Key::new(hmac::HMAC_SHA256, secret);

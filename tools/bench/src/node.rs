@@ -90,8 +90,8 @@ fn measure_disk(folder: &Path) -> Outcome<limits::Disk> {
     limits::disk(folder).map_err(|e| format!("{}: {e}", folder.display()).into())
 }
 
-/// Small PUTs at 1, 16 and 64 clients. With group commit, the syncs per object fall as clients
-/// rise.
+/// Measures small PUTs at 1, 16 and 64 clients. With group commit, the syncs per object fall as
+/// clients rise.
 async fn small(
     endpoint: &Endpoint,
     time: Duration,

@@ -73,7 +73,8 @@ impl Names {
         format!("{}{node}", self.prefix())
     }
 
-    /// Lab names contain no dot, so that no lab's prefix begins another lab's.
+    /// Returns the beginning of the lab's names. Lab names contain no dot, so that no lab's prefix
+    /// begins another lab's.
     fn prefix(&self) -> String {
         format!("netlab.{}.", self.lab)
     }

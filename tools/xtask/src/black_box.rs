@@ -9,7 +9,7 @@ use crate::Outcome;
 /// The profile of everything that the tests build. It has assertions and checks for overflow.
 pub const PROFILE: &str = "checked";
 
-/// The repository's root.
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
@@ -39,7 +39,8 @@ pub fn build(program: Program) -> Result<PathBuf, String> {
     Ok(target_folder().join(PROFILE).join(name))
 }
 
-/// A Python with the clients installed, made under the target folder and kept while the requirements stay the same.
+/// Returns a Python with the clients installed, made under the target folder and kept while the
+/// requirements stay the same.
 pub fn python() -> Result<PathBuf, String> {
     let requirements = root().join("tests/requirements.txt");
     let wanted = fs::read_to_string(&requirements)
@@ -108,7 +109,7 @@ fn on_path(program: &str) -> bool {
         .any(|folder| folder.join(program).exists())
 }
 
-/// The target folder, also where `CARGO_TARGET_DIR` moved it.
+/// Returns the target folder, also where `CARGO_TARGET_DIR` moved it.
 pub fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

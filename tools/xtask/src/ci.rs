@@ -223,7 +223,7 @@ fn free_gib() -> Option<u64> {
     Some(kib >> 20)
 }
 
-/// Time since an arbitrary start; steps are measured by it.
+/// Returns the time since an arbitrary start; steps are measured by it.
 #[allow(clippy::disallowed_methods)]
 pub fn now() -> Duration {
     use std::time::{SystemTime, UNIX_EPOCH};
@@ -250,14 +250,14 @@ fn cargo(arguments: &[&str]) -> Outcome {
     black_box::run(Command::new(cargo).args(arguments).current_dir(root()))
 }
 
-/// Where this program is. Asked for once, at the start: the tests build it again, and afterwards
-/// the system only knows the file that was replaced.
+/// Returns where this program is. It asks once, at the start: the tests build it again, and
+/// afterwards the system only knows the file that was replaced.
 fn myself() -> Option<&'static PathBuf> {
     static MYSELF: OnceLock<Option<PathBuf>> = OnceLock::new();
     MYSELF.get_or_init(|| std::env::current_exe().ok()).as_ref()
 }
 
-/// A command of this program, in a process of its own.
+/// Runs a command of this program, in a process of its own.
 fn xtask(arguments: &[&str]) -> Outcome {
     let myself = myself().ok_or("the path of this program is not known")?;
     black_box::run(Command::new(myself).args(arguments).current_dir(root()))

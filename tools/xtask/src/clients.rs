@@ -99,7 +99,7 @@ fn pytest_arguments(args: &Args) -> Vec<String> {
     list
 }
 
-/// The endpoint in the words of `archipel demo --json`.
+/// Returns the endpoint in the words of `archipel demo --json`.
 fn described(args: &Args, endpoint: &str) -> String {
     serde_json::json!({
         "endpoint": endpoint.trim_end_matches('/'),
@@ -112,7 +112,7 @@ fn described(args: &Args, endpoint: &str) -> String {
     .to_string()
 }
 
-/// Ahead of the tests, so that compiling does not count as their time.
+/// Builds them ahead of the tests, so that compiling does not count as their time.
 fn build_object_store_tests() -> Outcome {
     let project = black_box::root().join("tests/object_store");
     let target = black_box::target_folder().join("object-store-tests");

@@ -140,7 +140,7 @@ impl Condition {
     }
 }
 
-/// A value as text: AWS allows numbers and Booleans without quotes.
+/// Returns a value as text: AWS allows numbers and Booleans without quotes.
 fn text_of(value: &Json) -> Option<String> {
     match value {
         Json::String(text) | Json::Number(text) => Some(text.clone()),

@@ -139,7 +139,7 @@ fn all<T>(
     texts.iter().map(parse).collect()
 }
 
-/// The text of tokens that are characters, in lower case.
+/// Returns the text of tokens that are characters, in lower case.
 fn lower(tokens: &[Token]) -> String {
     let characters = tokens.iter().map(|token| match token {
         Token::Char(letter) => *letter,

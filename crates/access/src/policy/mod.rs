@@ -224,7 +224,7 @@ impl Statement {
         principals
     }
 
-    /// The name for people: the `Sid`, or the place.
+    /// Returns the name for people: the `Sid`, or the place.
     fn name(&self, number: usize) -> String {
         match &self.sid {
             Some(sid) => sid.clone(),

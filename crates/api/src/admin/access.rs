@@ -125,7 +125,7 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
     })
 }
 
-/// The policy of a published bucket.
+/// Returns the policy of a published bucket.
 fn public_read(bucket: &str) -> String {
     format!(
         r#"{{"Version":"2012-10-17","Statement":[{{"Sid":"PublicRead","Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::{bucket}/*"}}]}}"#

@@ -41,7 +41,7 @@ enum Away {
     Lagging,
 }
 
-/// The state of the cluster of `epoch`.
+/// Returns the state of the cluster of `epoch`.
 pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
     let known: BTreeMap<&str, &NodeInfo> = nodes.iter().map(|n| (n.id.as_str(), n)).collect();
     let waited_for = |role: &&Role| !epoch.is_skipped(&role.store);
@@ -166,7 +166,7 @@ fn counts(layouts: &[(&Layout, Vec<Place>)], partition: PartitionId) -> (usize, 
     })
 }
 
-/// A line for each zone that is away as a whole, and for each other node that is.
+/// Returns a line for each zone that is away as a whole, and for each other node that is.
 fn absences(
     epoch: &Epoch,
     nodes: &[NodeInfo],

@@ -106,7 +106,7 @@ pub(super) async fn with_secret(
     Ok(Json(reveal(&key, &buckets)))
 }
 
-/// A key, and all buckets.
+/// Returns a key, and all buckets.
 async fn find(admin: &Admin, id: &str) -> Result<(Arc<AccessKey>, Vec<Arc<Bucket>>), Refusal> {
     let key = admin.model.find_access_key(id).await?;
     let key = key.ok_or(Error::NoSuchAccessKey)?;

@@ -261,7 +261,7 @@ fn removal(node: &NodeInfo, epoch: &Epoch, staged: &Staged) -> Result<LayoutChan
     Ok(LayoutChange::Remove(store.node))
 }
 
-/// The node and its store; both came as text from the node's membership.
+/// Returns the node and its store; both came as text from the node's membership.
 fn store_name(node: &NodeInfo) -> Result<StoreName, Refusal> {
     let parsed = node.id.parse().ok().zip(node.store.parse().ok());
     let (id, store) = parsed.ok_or_else(|| {

@@ -44,10 +44,10 @@ pub trait Listener: Send + Sync + 'static {
     /// A connection.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next connection.
+    /// Waits for the next connection.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Io>> + Send;
 
-    /// The address of the client, if it is on a network.
+    /// Returns the address of the client, if it is on a network.
     fn peer(connection: &Self::Io) -> Option<IpAddr>;
 }
 

@@ -117,7 +117,7 @@ pub trait Node: Send + Sync {
         Box::pin(async { Err("this node keeps no snapshots".into()) })
     }
 
-    /// The snapshots that there are, oldest first.
+    /// Returns the snapshots that there are, oldest first.
     ///
     /// # Errors
     /// A text for the operator.
@@ -125,7 +125,7 @@ pub trait Node: Send + Sync {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// The certificates that an authority gives for the domains of the settings, by domain.
+    /// Returns the certificates that an authority gives for the domains of the settings, by domain.
     fn certificates(&self) -> Vec<types::CertificateInfo> {
         Vec::new()
     }
@@ -155,7 +155,7 @@ pub enum Trust {
 }
 
 impl Admin {
-    /// The admin API of `model`. Without a token nothing but `/health` is open where
+    /// Makes the admin API of `model`. Without a token nothing but `/health` is open where
     /// [`Trust::Token`] holds.
     pub fn new(
         model: Model,

@@ -32,7 +32,7 @@ pub(super) async fn health(State(admin): State<Arc<Admin>>) -> Answer {
     answer(unready(&admin).await)
 }
 
-/// Why this node cannot do its work.
+/// Returns why this node cannot do its work.
 async fn unready(admin: &Admin) -> Vec<String> {
     let node = assess(admin).await;
     let mut reasons = node.troubles;
@@ -90,7 +90,7 @@ pub(super) async fn quorum(State(admin): State<Arc<Admin>>) -> Answer {
     answer(without_quorum(&admin).await)
 }
 
-/// Why not all data can be read and written.
+/// Returns why not all data can be read and written.
 async fn without_quorum(admin: &Admin) -> Vec<String> {
     let node = assess(admin).await;
     let mut reasons: Vec<String> = unconfirmed(admin).into_iter().collect();
@@ -104,7 +104,8 @@ async fn without_quorum(admin: &Admin) -> Vec<String> {
     reasons
 }
 
-/// Why the buckets and access keys are not known here; a node in no layout has none to know.
+/// Returns why the buckets and access keys are not known here; a node in no layout has none to
+/// know.
 fn unconfirmed(admin: &Admin) -> Option<String> {
     admin.model.cluster().epoch()?;
     let why = admin.model.check_control().err()?;

@@ -112,7 +112,7 @@ pub(super) fn known_to(model: &Model, node: &dyn Node) -> Vec<NodeInfo> {
     nodes.into_values().collect()
 }
 
-/// A node that this one never met.
+/// Describes a node that this one never met.
 fn unheard_of(node: &NodeId) -> NodeInfo {
     NodeInfo {
         id: node.to_string(),
@@ -121,7 +121,7 @@ fn unheard_of(node: &NodeId) -> NodeInfo {
     }
 }
 
-/// The node that `name` means: an id, the beginning of one, or `self`.
+/// Returns the node that `name` means: an id, the beginning of one, or `self`.
 pub(super) fn find<'a>(
     nodes: &'a [NodeInfo],
     me: &NodeId,

@@ -337,7 +337,7 @@ async fn garbage_collection(admin: &Admin) -> Option<OperationInfo> {
     })
 }
 
-/// Times of 0 stand for none.
+/// Returns the time; `None` for 0, which stands for none.
 fn some(time_ms: u64) -> Option<u64> {
     (time_ms > 0).then_some(time_ms)
 }

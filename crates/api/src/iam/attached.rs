@@ -72,7 +72,7 @@ const KINDS: [[&str; 3]; 3] = [
     ["PolicyRoles", "RoleName", "RoleId"],
 ];
 
-/// ListEntitiesForPolicy. A page goes on with the next kind where one ends.
+/// Answers ListEntitiesForPolicy. A page goes on with the next kind where one ends.
 async fn entities(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     let policy = ask
         .model

@@ -31,28 +31,28 @@ impl IamError {
         }
     }
 
-    /// A parameter is missing or wrong.
+    /// Makes the error for a parameter that is missing or wrong.
     pub fn invalid(message: impl Into<String>) -> IamError {
         IamError::new("ValidationError", StatusCode::BAD_REQUEST, message)
     }
 
-    /// The named thing does not exist.
+    /// Makes the error for a named thing that does not exist.
     pub fn none(message: impl Into<String>) -> IamError {
         IamError::new("NoSuchEntity", StatusCode::NOT_FOUND, message)
     }
 
-    /// What is asked for is not implemented.
+    /// Makes the error for what is not implemented.
     pub fn not_implemented(what: &str) -> IamError {
         let message = format!("{what} is not implemented.");
         IamError::new("NotImplemented", StatusCode::NOT_IMPLEMENTED, message)
     }
 
-    /// The policies do not allow it.
+    /// Makes the error for what the policies do not allow.
     pub fn denied(message: impl Into<String>) -> IamError {
         IamError::new("AccessDenied", StatusCode::FORBIDDEN, message)
     }
 
-    /// A text is no policy.
+    /// Makes the error for a text that is no policy.
     pub fn malformed(why: &Malformed) -> IamError {
         let status = StatusCode::BAD_REQUEST;
         IamError::new("MalformedPolicyDocument", status, why.to_string())

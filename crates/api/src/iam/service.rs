@@ -234,7 +234,7 @@ async fn authenticate(asked: &Asked<'_>, of_sts: bool, body: &[u8]) -> IamResult
 }
 
 impl Ask<'_> {
-    /// The condition keys of the request.
+    /// Returns the condition keys of the request.
     pub fn context(&self) -> Context {
         let mut context = conditions::of_caller(&self.caller);
         self.around.describe(&mut context);

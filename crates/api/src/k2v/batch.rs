@@ -142,7 +142,7 @@ fn check_count(what: &str, count: usize, most: usize) -> S3Result<()> {
     Err(S3Error::new(Code::InvalidRequest, why))
 }
 
-/// `InsertBatch`.
+/// Answers `InsertBatch`.
 pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
@@ -154,7 +154,7 @@ pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// `ReadBatch`.
+/// Answers `ReadBatch`.
 pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
@@ -194,7 +194,7 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     json(StatusCode::OK, &found.collect::<Vec<_>>())
 }
 
-/// `DeleteBatch`.
+/// Answers `DeleteBatch`.
 pub async fn delete(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;

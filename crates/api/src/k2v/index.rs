@@ -45,7 +45,7 @@ impl PartitionKeyText {
     }
 }
 
-/// `ReadIndex`.
+/// Answers `ReadIndex`.
 pub async fn read(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
     let query = &call.target.query;
     let text = |name: &str| query.single(name).map(|text| text.map(str::to_owned));

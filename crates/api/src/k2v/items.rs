@@ -85,7 +85,7 @@ pub fn poll_time(seconds: Option<u64>) -> Duration {
     Duration::from_secs(seconds.unwrap_or(POLL_SECONDS).min(MAX_POLL_SECONDS))
 }
 
-/// `ReadItem`.
+/// Answers `ReadItem`.
 pub async fn read(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
     let (name, accepted) = (name(call)?, Accepted::of(call.headers)?);
     call.check_unread_body().await?;
@@ -93,7 +93,7 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
     accepted.answer(&item.ok_or(Code::NoSuchKey)?)
 }
 
-/// `PollItem`.
+/// Answers `PollItem`.
 pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let (name, accepted) = (name(call)?, Accepted::of(call.headers)?);
     let query = &call.target.query;
@@ -114,7 +114,7 @@ fn header_token(call: &Call<'_>) -> S3Result<Option<bytes::Bytes>> {
     text.map(token).transpose()
 }
 
-/// `InsertItem`.
+/// Answers `InsertItem`.
 pub async fn insert(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
     let (name, token) = (name(call)?, header_token(call)?);
     let value = call.optional_document(MAX_VALUE_BYTES).await?;
@@ -127,7 +127,7 @@ pub async fn insert(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// `DeleteItem`.
+/// Answers `DeleteItem`.
 pub async fn delete(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
     let (name, token) = (name(call)?, header_token(call)?);
     call.check_unread_body().await?;

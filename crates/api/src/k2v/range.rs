@@ -37,7 +37,7 @@ struct PolledText {
     items: Vec<ItemText>,
 }
 
-/// `PollRange`.
+/// Answers `PollRange`.
 pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let poll: PollText = {
         let document = call.document(MAX_DOCUMENT_BYTES).await?;

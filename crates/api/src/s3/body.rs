@@ -18,20 +18,20 @@ use share::Share;
 
 mod share;
 
-/// A body without content.
+/// Makes a body without content.
 pub fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that is there whole.
+/// Makes a body that is there whole.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }
 
-/// An object's content. If reading fails, the connection is broken off: the client sees that
-/// something is missing.
+/// Makes a body of an object's content. If reading fails, the connection is broken off: the client
+/// sees that something is missing.
 pub fn object(content: ObjectStream, keep: impl Send + 'static) -> Body {
     let pieces = stream::unfold(Some((content, keep)), |state| async {
         let (mut content, keep) = state?;
@@ -90,8 +90,8 @@ impl Pace {
 }
 
 impl RequestBody {
-    /// A body that must not stand still for longer than `idle`. What it holds is reserved from
-    /// `pool`.
+    /// Makes a body that must not stand still for longer than `idle`. What it holds is reserved
+    /// from `pool`.
     pub fn new(inner: Body, idle: Duration, pool: &Pool) -> RequestBody {
         RequestBody {
             inner: Mutex::new(inner),
@@ -112,7 +112,7 @@ impl RequestBody {
         self.decoder = Some(decoder);
     }
 
-    /// The next piece of content; `None` at the end.
+    /// Returns the next piece of content; `None` at the end.
     ///
     /// # Errors
     /// [`Code::IncompleteBody`], [`Code::RequestTimeout`], [`Code::SlowDown`] if there is no memory
@@ -178,12 +178,12 @@ impl RequestBody {
         Ok(())
     }
 
-    /// The trailing headers, once the end was reached.
+    /// Returns the trailing headers, once the end was reached.
     pub fn trailers(&self) -> &[(String, String)] {
         &self.trailers
     }
 
-    /// The whole content, if it is at most `limit` bytes.
+    /// Returns the whole content, if it is at most `limit` bytes.
     ///
     /// # Errors
     /// [`Code::MaxMessageLengthExceeded`], [`Code::SlowDown`] if there is no memory for it, and

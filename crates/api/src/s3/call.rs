@@ -85,7 +85,7 @@ impl Learned {
 }
 
 impl<'a> Call<'a> {
-    /// A request whose body is not (yet) covered by a signature.
+    /// Makes a request whose body is not (yet) covered by a signature.
     pub fn new(
         model: &'a Model,
         clock: &'a Arc<dyn WallClock>,
@@ -192,7 +192,7 @@ impl<'a> Call<'a> {
         Expected::of(self.headers, self.signed_sha256(), trailer)
     }
 
-    /// The whole body, checked: a document.
+    /// Returns the whole body, checked: a document.
     ///
     /// # Errors
     /// [`Code::MissingRequestBodyError`] if it is empty, [`Code::MaxMessageLengthExceeded`], and
@@ -206,7 +206,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// As [`document`](Call::document), but it may be empty.
+    /// Returns what [`document`](Call::document) does, but it may be empty.
     ///
     /// # Errors
     /// See there.
@@ -215,8 +215,8 @@ impl<'a> Call<'a> {
         self.checked(limit, expected).await
     }
 
-    /// As [`document`](Call::document), for a request whose checksum headers describe the object
-    /// that an upload becomes.
+    /// Returns what [`document`](Call::document) does, for a request whose checksum headers
+    /// describe the object that an upload becomes.
     ///
     /// # Errors
     /// See there.
@@ -273,7 +273,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A header's text, if it is there.
+    /// Returns a header's text, if it is there.
     ///
     /// # Errors
     /// [`Code::InvalidArgument`] if it is repeated or not ASCII.
@@ -310,7 +310,7 @@ pub fn version_of(name: &'static str, text: &str) -> S3Result<GivenVersion> {
     })
 }
 
-/// A header's text, if it is there.
+/// Returns a header's text, if it is there.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`] if it is repeated or not ASCII.

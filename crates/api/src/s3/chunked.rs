@@ -68,10 +68,10 @@ struct SignedChunk {
 }
 
 impl Decoder {
-    /// A decoder of a body with `length` bytes of content.
+    /// Makes a decoder of a body with `length` bytes of content.
     ///
-    /// Makes a decoder. With a `signer`, chunks and trailer must be signed. Without `trailer`,
-    /// trailing headers are refused.
+    /// With a `signer`, chunks and trailer must be signed. Without `trailer`, trailing headers are
+    /// refused.
     pub fn new(signer: Option<ChunkSigner>, trailer: bool, length: u64) -> Decoder {
         Decoder {
             signer,

@@ -20,12 +20,12 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// The name on the wire.
+            /// Returns the name on the wire.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$name => stringify!($name),)* }
             }
 
-            /// The HTTP status.
+            /// Returns the HTTP status.
             pub fn status(self) -> StatusCode {
                 let number: u16 = match self { $(Code::$name => $status,)* };
                 StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -154,7 +154,7 @@ impl From<Code> for S3Error {
 }
 
 impl S3Error {
-    /// An error with a message of its own.
+    /// Makes an error with a message of its own.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> S3Error {
         S3Error {
             message: message.into(),
@@ -162,7 +162,7 @@ impl S3Error {
         }
     }
 
-    /// `InvalidArgument` that names the argument and its value.
+    /// Makes an `InvalidArgument` that names the argument and its value.
     pub fn argument(
         name: &str,
         value: impl Into<String>,
@@ -173,7 +173,7 @@ impl S3Error {
             .with("ArgumentValue", value)
     }
 
-    /// `NotImplemented` that names the missing feature.
+    /// Makes a `NotImplemented` that names the missing feature.
     pub fn not_implemented(what: &str) -> S3Error {
         S3Error::new(Code::NotImplemented, format!("{what} is not implemented."))
     }
@@ -210,17 +210,17 @@ impl S3Error {
         self
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The code's further elements: names and values.
+    /// Returns the code's further elements: names and values.
     pub fn details(&self) -> &[(&'static str, String)] {
         &self.extra
     }
@@ -230,7 +230,7 @@ impl S3Error {
         self.cause.as_deref()
     }
 
-    /// The document that is sent.
+    /// Returns the document that is sent.
     pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> Vec<u8> {
         let mut xml = Writer::bare("Error");
         self.write(&mut xml, resource);
@@ -239,7 +239,8 @@ impl S3Error {
         xml.finish()
     }
 
-    /// The document that S3 Control sends: its clients look for the error one element deeper.
+    /// Returns the document that S3 Control sends: its clients look for the error one element
+    /// deeper.
     pub fn to_control_xml(&self, resource: &str, request_id: &str, host_id: &str) -> Vec<u8> {
         let mut xml = Writer::bare("ErrorResponse");
         xml.open("Error");

@@ -48,7 +48,7 @@ const CLASSES: [&str; 8] = [
     "GLACIER_IR",
 ];
 
-/// The headers of a request that are kept with the object, by lower-case name.
+/// Returns the headers of a request that are kept with the object, by lower-case name.
 ///
 /// # Errors
 /// [`Code::MetadataTooLarge`], [`Code::InvalidStorageClass`], [`Code::InvalidRedirectLocation`],
@@ -137,7 +137,7 @@ fn check_size(kept: &[(String, String)]) -> S3Result<()> {
     Ok(())
 }
 
-/// The values of a header, joined by commas as HTTP allows; empty if there is none.
+/// Returns the values of a header, joined by commas as HTTP allows; empty if there is none.
 fn joined(headers: &HeaderMap, name: &str) -> S3Result<String> {
     let mut all = String::new();
     for value in headers.get_all(name) {

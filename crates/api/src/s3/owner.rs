@@ -64,7 +64,7 @@ impl Owner {
         account || key
     }
 
-    /// The canonical user id.
+    /// Returns the canonical user id.
     pub fn id(&self) -> &str {
         &self.0
     }

@@ -34,12 +34,12 @@ pub enum Verdict {
 /// The beginning of the names of the conditions on the source of a copy.
 const OF_SOURCE: &str = "x-amz-copy-source-";
 
-/// `PreconditionFailed` that names the header.
+/// Makes a `PreconditionFailed` that names the header.
 pub fn failed(header: impl Into<String>) -> S3Error {
     S3Error::from(Code::PreconditionFailed).with("Condition", header)
 }
 
-/// `PreconditionFailed` that names the header about the source of a copy.
+/// Makes a `PreconditionFailed` that names the header about the source of a copy.
 pub fn source_failed(header: &str) -> S3Error {
     failed(format!("{OF_SOURCE}{header}"))
 }
@@ -51,12 +51,12 @@ pub fn of_write_name(headers: &HeaderMap) -> Option<&'static str> {
 }
 
 impl Read {
-    /// The conditions of GET and HEAD.
+    /// Returns the conditions of GET and HEAD.
     pub fn of(headers: &HeaderMap) -> S3Result<Read> {
         Read::with_prefix(headers, "")
     }
 
-    /// The conditions on the source of a copy.
+    /// Returns the conditions on the source of a copy.
     pub fn of_copy_source(headers: &HeaderMap) -> S3Result<Read> {
         Read::with_prefix(headers, OF_SOURCE)
     }
@@ -97,7 +97,7 @@ impl Read {
     }
 }
 
-/// HTTP dates have whole seconds.
+/// Cuts a time to whole seconds, which HTTP dates have.
 fn whole_seconds(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(millis / 1000)
 }
@@ -129,7 +129,7 @@ fn matches_any(list: &str, etag: &str) -> bool {
     })
 }
 
-/// An entity tag without its quotes; clients leave them out, and S3 does not mind.
+/// Returns an entity tag without its quotes; clients leave them out, and S3 does not mind.
 pub fn unquoted(tag: &str) -> &str {
     let tag = tag.trim();
     let tag = tag.strip_prefix("W/").unwrap_or(tag);
@@ -156,7 +156,7 @@ fn refuse(headers: &HeaderMap, names: &[&str]) -> S3Result<()> {
     }
 }
 
-/// The condition of PutObject, CopyObject and CompleteMultipartUpload.
+/// Returns the condition of PutObject, CopyObject and CompleteMultipartUpload.
 ///
 /// # Errors
 /// `NotImplemented` for an `If-None-Match` other than `*`, and for a date; `InvalidRequest` for both
@@ -182,7 +182,7 @@ pub fn of_write(headers: &HeaderMap) -> S3Result<Condition> {
     }
 }
 
-/// The condition that an object exists and, unless it is `*`, has this entity tag.
+/// Returns the condition that an object exists and, unless it is `*`, has this entity tag.
 pub fn if_match_condition(tag: &str) -> Condition {
     // In quotes the asterisk is a tag that no object has.
     let is_any = tag == "*";
@@ -194,7 +194,7 @@ pub fn if_match_condition(tag: &str) -> Condition {
     }))
 }
 
-/// The condition of DeleteObject.
+/// Returns the condition of DeleteObject.
 ///
 /// # Errors
 /// `NotImplemented` for what S3 defines for directory buckets only.

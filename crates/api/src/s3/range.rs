@@ -50,7 +50,7 @@ fn bounds(text: &str) -> Option<(Option<u64>, Option<u64>)> {
     Some((number(first)?, number(last)?))
 }
 
-/// A number or nothing; one beyond 64 bits is as good as the largest.
+/// Reads a number or nothing; one beyond 64 bits is as good as the largest.
 fn number(text: &str) -> Option<Option<u64>> {
     let text = text.trim();
     match text.bytes().all(|b| b.is_ascii_digit()) {

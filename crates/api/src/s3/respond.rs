@@ -12,19 +12,19 @@ use super::xml::Writer;
 /// An answer.
 pub type Answer = Response<Body>;
 
-/// An answer without content.
+/// Makes an answer without content.
 pub fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(body::empty());
     *answer.status_mut() = status;
     answer
 }
 
-/// An answer with a document.
+/// Makes an answer with a document.
 pub fn xml(document: Writer) -> Answer {
     xml_bytes(StatusCode::OK, document.finish())
 }
 
-/// An answer with a document that was written already.
+/// Makes an answer with a document that was written already.
 pub fn xml_bytes(status: StatusCode, document: Vec<u8>) -> Answer {
     let mut answer = Response::new(body::full(document));
     *answer.status_mut() = status;
@@ -52,24 +52,25 @@ pub fn set(answer: &mut Answer, name: &'static str, value: &str) -> S3Result<()>
     Ok(())
 }
 
-/// An entity tag as it stands in headers and documents.
+/// Returns an entity tag as it stands in headers and documents.
 pub fn quoted(etag: &str) -> String {
     format!("\"{etag}\"")
 }
 
-/// A time as headers have it; the end of the year 9999 stands for all later ones.
+/// Returns a time as headers have it; the end of the year 9999 stands for all later ones.
 pub fn http_date(millis: u64) -> String {
     const LAST_SECOND: u64 = 253_402_300_799;
     let seconds = Duration::from_secs((millis / 1000).min(LAST_SECOND));
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + seconds)
 }
 
-/// The time of an object, an upload or a bucket as documents have it: whole seconds, as in the headers.
+/// Returns the time of an object, an upload or a bucket as documents have it: whole seconds, as in
+/// the headers.
 pub fn iso_seconds(millis: u64) -> String {
     iso_time(millis / 1000 * 1000)
 }
 
-/// A time as documents have it.
+/// Returns a time as documents have it.
 pub fn iso_time(millis: u64) -> String {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
     let Ok(time) = time else {

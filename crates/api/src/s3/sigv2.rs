@@ -205,7 +205,7 @@ fn string_to_sign(
     Ok(text)
 }
 
-/// The `x-amz-*` headers and parameters, by lower-case name: both are covered alike.
+/// Returns the `x-amz-*` headers and parameters, by lower-case name: both are covered alike.
 fn amz_headers(target: &Target, headers: &HeaderMap) -> S3Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for name in headers.keys().map(|name| name.as_str()) {

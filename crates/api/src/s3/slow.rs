@@ -29,7 +29,7 @@ type Work = Pin<Box<dyn Future<Output = S3Result<Writer>> + Send>>;
 #[derive(Clone)]
 pub struct Unfinished(Arc<Mutex<Option<Work>>>);
 
-/// The document that `work` gives; or, if it takes long, an answer that has begun.
+/// Returns the document that `work` gives; or, if it takes long, an answer that has begun.
 ///
 /// # Errors
 /// Those of the work, if it fails soon.

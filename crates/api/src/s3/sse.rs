@@ -171,7 +171,7 @@ impl EncryptionHeaders {
         }
     }
 
-    /// The same for an answer that gives no key back: completions and listings.
+    /// Adds them to an answer that gives no key back: completions and listings.
     ///
     /// # Errors
     /// Those of headers.

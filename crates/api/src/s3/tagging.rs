@@ -95,7 +95,7 @@ fn check_of_bucket(tags: Tags) -> S3Result<Tags> {
     Ok(tags)
 }
 
-/// The error of a bucket with more tags than it may have.
+/// Makes the error of a bucket with more tags than it may have.
 pub fn too_many_of_bucket() -> S3Error {
     let why = "Bucket tag count cannot be greater than 50";
     S3Error::new(Code::BadRequest, why)

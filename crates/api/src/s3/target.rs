@@ -130,7 +130,7 @@ pub fn names_bucket(host: &str, domains: &[String]) -> bool {
     virtual_bucket(host, domains).is_some()
 }
 
-/// The bucket that stands before one of the domains.
+/// Returns the bucket that stands before one of the domains.
 fn virtual_bucket(host: &str, domains: &[String]) -> Option<String> {
     let name = host.rsplit_once(':').map_or(host, |(name, port)| {
         if port.bytes().all(|b| b.is_ascii_digit()) {

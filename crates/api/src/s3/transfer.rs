@@ -21,13 +21,13 @@ const LARGE_BYTES: usize = 64 << 10;
 
 /// A source of content.
 pub trait Source: Send {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     fn next(&mut self) -> impl Future<Output = S3Result<Option<Bytes>>> + Send;
 }
 
 /// A destination of content.
 pub trait Sink: Send {
-    /// The pool that provides memory for content.
+    /// Returns the pool that provides memory for content.
     fn pool(&self) -> &Pool;
 
     /// Appends.

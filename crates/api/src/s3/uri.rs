@@ -91,13 +91,13 @@ impl Query {
         Ok(Query(parameters))
     }
 
-    /// The value of a parameter, the first if it is repeated.
+    /// Returns the value of a parameter, the first if it is repeated.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(n, _)| n == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter that may be given once only.
+    /// Returns the value of a parameter that may be given once only.
     ///
     /// # Errors
     /// [`Code::InvalidArgument`] if it is repeated.

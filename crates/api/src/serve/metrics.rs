@@ -233,7 +233,7 @@ impl Metrics {
         metrics
     }
 
-    /// A request was answered.
+    /// Counts a request that was answered.
     pub fn answered(&self, operation: &'static str, status: u16, time: Duration, received: u64) {
         self.requests
             .get_or_create(&Request { operation, status })
@@ -243,8 +243,8 @@ impl Metrics {
         self.received.inc_by(received);
     }
 
-    /// A request was about this bucket, and came from this user or role, by unique id. Both exist: a
-    /// client cannot make series by naming what does not. Returns what counts the answer's content.
+    /// Counts a request about this bucket, of this user or role, by unique id. Both exist: a client
+    /// cannot make series by naming what does not. Returns what counts the answer's content.
     pub fn concerned(
         &self,
         bucket: Option<&str>,

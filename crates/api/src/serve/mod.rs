@@ -216,7 +216,7 @@ pub async fn serve<D: Door>(
     }
 }
 
-/// The protocol's settings.
+/// Returns the protocol's settings.
 pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -309,7 +309,7 @@ impl<D: Door> Acceptor<D> {
         left
     }
 
-    /// One connection from its beginning to its end.
+    /// Serves one connection from its beginning to its end.
     fn connection(
         &self,
         stream: TcpStream,
@@ -349,7 +349,7 @@ impl<D: Door> Acceptor<D> {
         }
     }
 
-    /// The settings of the next connection, which has its place already.
+    /// Returns the settings of the next connection, which has its place already.
     fn builder(&self) -> Builder<TokioExecutor> {
         let connections = self.door.limits().connections;
         let open = connections - self.places.available_permits();

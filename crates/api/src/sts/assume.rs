@@ -26,7 +26,7 @@ const CHAINED_S: u64 = 3600;
 const MAX_POLICY: usize = 2048;
 const MAX_POLICIES: usize = 10;
 
-/// AssumeRole.
+/// Answers AssumeRole.
 pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     ask.form.only(&[
         "RoleArn",
@@ -77,7 +77,7 @@ pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     Ok(())
 }
 
-/// AssumeRoleWithWebIdentity: the token of an identity provider stands for a signature.
+/// Answers AssumeRoleWithWebIdentity: the token of an identity provider stands for a signature.
 pub async fn web_identity(ask: &Ask<'_>, providers: &Providers, xml: &mut Writer) -> IamResult<()> {
     ask.form.only(&[
         "RoleArn",

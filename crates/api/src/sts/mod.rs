@@ -46,7 +46,7 @@ pub async fn run(
     }
 }
 
-/// GetCallerIdentity needs no permission.
+/// Answers GetCallerIdentity, which needs no permission.
 fn caller_identity(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     ask.form.only(&[])?;
     let none = || IamError::denied("Nobody asks.");
@@ -62,7 +62,7 @@ fn caller_identity(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     Ok(())
 }
 
-/// GetSessionToken: a session that acts for the user itself.
+/// Answers GetSessionToken: a session that acts for the user itself.
 async fn session_token(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     ask.form.only(&["DurationSeconds"])?;
     let none = || IamError::denied("Cannot call GetSessionToken with session credentials");

@@ -153,7 +153,7 @@ impl PageRequest<'_> {
     }
 }
 
-/// A redirect to an address.
+/// Makes a redirect to an address.
 ///
 /// # Errors
 /// [`Code::InvalidRedirectLocation`] for an address that cannot be a header.
@@ -164,8 +164,8 @@ pub fn redirected(status: StatusCode, to: &str) -> S3Result<Answer> {
     Ok(answer)
 }
 
-/// The error document, with the status of the error. Conditions and ranges are about the page that
-/// is not there.
+/// Returns the error document, with the status of the error. Conditions and ranges are about the
+/// page that is not there.
 fn error_document(found: Found, error: &S3Error) -> S3Result<Answer> {
     let mut answer = found.answer(&HeaderMap::new(), &Query::default())?;
     *answer.status_mut() = error.code().status();
@@ -176,7 +176,7 @@ fn error_document(found: Found, error: &S3Error) -> S3Result<Answer> {
     Ok(answer)
 }
 
-/// The key that a path names.
+/// Returns the key that a path names.
 fn key_of(path: &str) -> S3Result<String> {
     let key = path.strip_prefix('/').ok_or(Code::InvalidURI)?;
     let key = uri::decode_path(key)?;

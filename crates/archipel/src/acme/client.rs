@@ -24,8 +24,8 @@ const MAX_BYTES: usize = 1 << 20;
 pub struct Client(HyperClient<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>);
 
 impl Client {
-    /// `ca_file` holds the certificates that the authority's is checked by, in PEM. Without it the
-    /// system's count.
+    /// Makes a client. `ca_file` holds the certificates that the authority's is checked by, in PEM.
+    /// Without it the system's count.
     ///
     /// # Errors
     /// A text for the operator.

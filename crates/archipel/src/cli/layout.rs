@@ -65,7 +65,7 @@ pub enum Command {
         #[arg(long)]
         yes: bool,
     },
-    /// List the layouts since the first
+    /// List the epochs after the first, and the layout versions live in each
     History {
         /// List only layouts that began within this time: 30d, 12h
         #[arg(long, value_name = "TIME", value_parser = super::token::seconds)]

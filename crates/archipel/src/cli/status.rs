@@ -116,7 +116,7 @@ fn show(status: &NodeStatus, before: &AntiEntropyInfo) -> Result<(), Failure> {
     table::print(["DISK", "STATE", "USED", "FREE", "CAPACITY"], &rows)
 }
 
-/// A number, if it is known.
+/// Shows a number, if it is known.
 fn count(known: Option<u64>) -> String {
     known.map_or("not known".into(), |count| count.to_string())
 }

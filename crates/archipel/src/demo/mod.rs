@@ -141,7 +141,7 @@ fn ready(node: &Node, key: &AccessKey, console_login: Option<String>, dir: PathB
     }
 }
 
-/// A link to the console, unless it cannot be made: the disk may be full.
+/// Makes a link to the console, unless it cannot be made: the disk may be full.
 async fn link(admin: &Client) -> Option<String> {
     match login_link(admin).await {
         Ok(link) => Some(link),
@@ -157,7 +157,7 @@ fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::new(format!("--dir {}: {error}", dir.display())))
 }
 
-/// The key of an earlier run, or a new one; and the bucket, which it may use for everything.
+/// Finds the key of an earlier run, or makes one; and the bucket, which it may use for everything.
 async fn prepare(model: &Model) -> Result<Arc<AccessKey>, Error> {
     let mut keys = model.access_keys()?.into_iter();
     let earlier = keys.find(|key| key.name == NAME);
@@ -234,7 +234,7 @@ Buckets and keys: archipel --help; for this node, for example: archipel status -
         )
     }
 
-    /// The nodes, each of which answers all requests.
+    /// Lists the nodes, each of which answers all requests.
     fn table(&self) -> String {
         let mut text =
             String::from("\nEach node answers all requests; stop one and go on with another:\n");

@@ -114,7 +114,7 @@ fn log_of(member: &Member) -> PathBuf {
     member.dir.join("log")
 }
 
-/// The plan of an earlier start, or a new one.
+/// Reads the plan of an earlier start, or makes one.
 fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
     let cannot = |error: std::io::Error| Failure::new(format!("--dir {}: {error}", dir.display()));
     std::fs::create_dir_all(dir).map_err(cannot)?;
@@ -256,7 +256,7 @@ fn without_scheme(endpoint: &str) -> String {
     address.unwrap_or(endpoint).to_owned()
 }
 
-/// The nodes as the first knows them, in the plan's order, once it knows all.
+/// Returns the nodes as the first knows them, in the plan's order, once it knows all.
 async fn all_known(plan: &Plan, admin: &Client) -> Result<Vec<NodeInfo>, Failure> {
     loop {
         let nodes: Vec<NodeInfo> = admin.list("/v1/nodes").await?;
@@ -311,7 +311,7 @@ async fn assign(plan: &Plan, admin: &Client, nodes: &[NodeInfo]) -> Result<(), F
     }
 }
 
-/// The key of an earlier run, or a new one; and the bucket, which it may use for everything.
+/// Finds the key of an earlier run, or makes one; and the bucket, which it may use for everything.
 async fn prepare(admin: &Client) -> Result<(NodeStatus, KeyWithSecret), Failure> {
     let (keys, buckets) = known(admin).await?;
     let key: KeyWithSecret = match keys.into_iter().find(|key| key.name == NAME) {
@@ -346,7 +346,8 @@ async fn prepare(admin: &Client) -> Result<(NodeStatus, KeyWithSecret), Failure>
     Ok((admin.get("/v1/status").await?, key))
 }
 
-/// All keys and buckets, once the node knows them: what an earlier run made must not be made again.
+/// Returns all keys and buckets, once the node knows them: what an earlier run made must not be
+/// made again.
 async fn known(admin: &Client) -> Result<(Vec<KeyInfo>, Vec<BucketSummary>), Failure> {
     loop {
         let status: NodeStatus = admin.get("/v1/status").await?;

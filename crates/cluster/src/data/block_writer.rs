@@ -1,9 +1,10 @@
 //! Sending blocks to all replicas of a partition at once.
 //!
 //! Each replica of another node gets one stream: the blocks, and then the requests of the row that
-//! refers to them. So a PUT costs one round trip after its last byte. A block counts as taken when
-//! a quorum has received it. A replica that is far behind the others becomes lagging, and gets what
-//! it lacks later.
+//! refers to them. So a PUT costs one round trip after its last byte. A replica has *taken* a block
+//! once the block is stored (on this node) or queued for the replica's stream (to another node). Only
+//! the answer to the row says that the blocks are there. A replica that is far behind the others
+//! becomes lagging, and gets what it lacks later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,10 +90,10 @@ impl BlockWriter {
         }
     }
 
-    /// Appends a block. Returns once a quorum has received it.
+    /// Appends a block. Returns once a quorum has taken it.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if too few replicas receive it, and the errors of the local storage
+    /// [`Error::Unavailable`] if too few replicas take it, and the errors of the local storage
     /// if it is the only replica.
     #[boxed]
     pub async fn append(&self, content: Bytes) -> Result<BlockRef, Error> {
@@ -131,7 +132,7 @@ impl BlockWriter {
         Ok((BlockRef { hash, len }, None))
     }
 
-    /// Sends a block to the other nodes. Returns the replicas that received it.
+    /// Queues a block for the other nodes. Returns the replicas that took it.
     async fn spread(&self, content: &Bytes) -> ReplicaSet {
         let mut taking: FuturesUnordered<_> = self
             .remotes

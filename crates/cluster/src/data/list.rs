@@ -173,7 +173,7 @@ struct Found {
     damaged: Option<Error>,
 }
 
-/// The error of a scan that must find everything, and meets rows that nobody can read.
+/// Returns the error of a scan that must find everything, and meets rows that cannot be read.
 fn damaged(page: &Listing) -> Error {
     let first = page
         .damaged

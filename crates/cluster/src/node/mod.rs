@@ -80,11 +80,11 @@ pub struct Node {
 
 /// A listener that hears what requests meet, and repairs it in the background.
 pub(crate) trait Events: Send + Sync {
-    /// A read of a block of `partition` failed.
+    /// Notes that a read of a block of `partition` failed.
     fn block_read_failed(&self, hash: BlockHash, partition: PartitionId, error: &storage::Error);
-    /// A row is damaged on this node.
+    /// Notes that a row is damaged on this node.
     fn row_is_damaged(&self, key: &RowKey);
-    /// The replica with this index in the group missed a write.
+    /// Notes that the replica with this index in the group missed a write.
     fn write_was_missed(&self, group: &Group, index: usize);
 }
 

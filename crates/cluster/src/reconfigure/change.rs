@@ -27,8 +27,9 @@ use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Redundancy, Role};
 use crate::reconfigure::LayoutChanges;
 use crate::register::{self, epoch};
 
-/// The prefix of the rows of this module in the control partition.
+/// The key of the row of staged changes, in the control partition.
 const STAGED: &[u8] = b"ls";
+/// The prefix of the rows that hold the successors of epochs.
 const SUCCESSOR: u8 = b'e';
 
 /// Changes that are not applied yet.

@@ -192,7 +192,8 @@ impl LayoutChanges {
         self.succeed(epoch, proposal).await.map(|_| ())
     }
 
-    /// Writes the rows of a partition to a quorum of all versions.
+    /// Brings the rows of a partition to all reachable replicas of all live versions, and to a quorum at
+    /// least.
     async fn move_partition(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Error> {
         let group = self.group(partition)?;
         if group.epoch != epoch.number() {

@@ -3,8 +3,8 @@
 //! A partition's floor moves to a stamp F in four steps. *Every* replica of *every* live layout
 //! version answers each step durably. While one replica is unreachable, the floor waits.
 //! 1. **close**: the replica refuses new stamps at or below F from then on.
-//! 2. **compare**: each replica returns a digest of its rows up to F. If digests differ, the
-//!    replicas exchange rows ([`spread`](super::replica::spread)), and the step runs again.
+//! 2. **compare**: each replica returns a digest of its rows up to F. If digests differ, the round
+//!    ends. The replicas exchange rows ([`spread`](super::replica::spread)), and a new round begins.
 //! 3. **freeze**: each replica whose digest is still the same applies no rows at or below F from
 //!    peers any more. A replica whose digest has changed refuses, and the round ends.
 //! 4. **agree**: tombstones and promises at or below F count as gone.
@@ -18,8 +18,8 @@
 //! is written again by a quorum under a stamp above F.
 //!
 //! A replica that joins with a new layout version brings no floor and needs none. The older
-//! replicas agreed before any of them knew the new epoch, so their agreement was the same. Nothing
-//! of an earlier epoch reaches the new replica (an operation that learns of a new epoch begins
+//! replicas agreed before any of them knew the new epoch, so their agreement did not need the new
+//! replica. Nothing of an earlier epoch reaches it (an operation that learns of a new epoch begins
 //! again, see [`epoch`](super::epoch)). It applies rows below the older replicas' floors, and takes
 //! part in the next floor.
 

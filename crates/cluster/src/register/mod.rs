@@ -14,7 +14,7 @@
 //! | [`companion`] | companions: rows that a write brings with it |
 //! | [`intent`] | intents: two rows change, and one of them decides |
 //! | [`epoch`] | live layout versions, their succession, the fence, retirement |
-//! | [`floor`] | floors: close, compare, agree, then drop tombstones |
+//! | [`floor`] | floors: close, compare, freeze, agree; then tombstones are dropped |
 //! | [`versions`] | versions of an object: what replicas keep, and decisions about versions |
 //! | [`windows`] | anti-entropy: finds the rows in which two replicas differ |
 //! | [`rules`] | the rules of the protocol; a test breaks each one, and a checker must notice |

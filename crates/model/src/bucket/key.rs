@@ -83,7 +83,7 @@ impl Versioned for AccessKey {
 }
 
 impl AccessKey {
-    /// A key that is a user of its own and may do nothing.
+    /// Makes a key that is a user of its own and may do nothing.
     pub fn new(id: String, secret: Secret) -> AccessKey {
         AccessKey {
             id,
@@ -179,7 +179,7 @@ impl AccessKey {
     }
 }
 
-/// The user or role as a grant names it: by its unique id.
+/// Returns the user or role as a grant names it: by its unique id.
 fn grantee(prefix: &str, to: &Reference) -> Reference {
     Reference {
         name: unique_id(prefix, to.incarnation),

@@ -62,7 +62,7 @@ fn cipher(outer: &[u8; KEY_BYTES], salt: &[u8], context: &[u8]) -> Option<LessSa
     cipher.map(LessSafeKey::new)
 }
 
-/// The one nonce: each wrapping has a key of its own.
+/// Returns the one nonce: each wrapping has a key of its own.
 fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }

@@ -54,8 +54,8 @@ impl Sealing {
     }
 }
 
-/// The bucket and the key for which a key was wrapped: a wrapped key that is copied elsewhere opens
-/// nothing.
+/// Returns the bucket and the key for which a key was wrapped: a wrapped key that is copied
+/// elsewhere opens nothing.
 fn context(bucket: &Bucket, key: &str) -> Vec<u8> {
     [bucket.id.as_bytes(), key.as_bytes()].concat()
 }

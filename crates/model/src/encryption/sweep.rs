@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    /// Does what is due of it.
+    /// Seals secrets and takes keys out of use, as far as that is due on this node.
     pub(crate) async fn sweep_what_is_due(&self) -> Result<(), Error> {
         let cluster = self.cluster();
         let is_mine = cluster.is_in_layout()

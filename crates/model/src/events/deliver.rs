@@ -8,7 +8,8 @@
 //! 3. delivers them, in the order of their stamps, up to that write, and deletes each that its
 //!    target has confirmed ([`object`]).
 //!
-//! The other replicas look at old events only: the first one may be a live node that lost its store.
+//! The other replicas look at old events only: the first one may seem live and deliver nothing, with a
+//! full disk for example.
 //!
 //! A crash between delivery and deletion delivers an event again.
 
@@ -106,8 +107,9 @@ impl Model {
             let news = self.cluster().companion_news();
             let wait = next.unwrap_or(SCAN_PERIOD).min(SCAN_PERIOD);
             if tokio::time::timeout(wait, news.wait()).await.is_ok() {
-                // Other replicas accept the writes meanwhile. Reads that find them at a minority
-                // would bring them to others.
+                // Wait until other replicas have accepted the writes, too. A read before that would
+                // bring them to the others without their events, and the writer would need one more
+                // round.
                 tokio::time::sleep(GATHERED).await;
             }
             let is_first = |partition: &PartitionId| self.cluster().is_first_live(*partition);

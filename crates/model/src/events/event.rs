@@ -175,7 +175,7 @@ pub(crate) struct Waiting {
     pub bringer: Bringer,
 }
 
-/// The group in which the events of a target are counted.
+/// Returns the group in which the events of a target are counted.
 pub(crate) fn group_of(target: &str) -> Id {
     let half = |n: u8| placement_hash(&[b"events of a target", &[n], target.as_bytes()]);
     let mut id = [0; 16];

@@ -27,7 +27,7 @@ pub struct EventTarget {
 }
 
 impl EventTarget {
-    /// The limits of a target that this node does not know.
+    /// Returns the limits of a target that this node does not know.
     pub(super) fn unknown(name: &str) -> EventTarget {
         EventTarget {
             name: name.to_owned(),

@@ -89,8 +89,8 @@ fn on_bucket_deleted(old: &Value, new: Option<&Value>) -> Option<GcTask> {
     Some(GcTask::Bucket { bucket: bucket.id })
 }
 
-/// GC looks at an upload that ends, and at one that a completion or an abort has marked: its
-/// coordinator may crash. The mark's task does for the end that follows it.
+/// Returns a task for an upload that ends, and for one that a completion or an abort has marked:
+/// its coordinator may crash. The mark's task does for the end that follows it.
 fn on_upload_changed(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<GcTask> {
     let has_intent = |value: &Value| intents::intent(&value.metadata).is_some();
     if has_intent(old) || !new.is_none_or(has_intent) {
@@ -120,7 +120,7 @@ fn on_object_replaced(row: &RowKey, old: &Value, new: Option<&Value>) -> Option<
     }
 }
 
-/// The content of a kept version belongs to the object.
+/// Returns the task of a kept version. Its content belongs to the object.
 fn on_version_replaced(row: &RowKey, old: &Value, new: Option<&Value>) -> Option<GcTask> {
     let (object, _) = rowkeys::kept_in(row)?;
     on_object_replaced(&object, old, new)

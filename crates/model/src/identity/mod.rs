@@ -59,13 +59,13 @@ pub trait Entity: Versioned + Clone + Send + Sync + 'static {
     /// The kind, for people.
     const WHAT: &'static str;
 
-    /// The name, as it was given.
+    /// Returns the name, as it was given.
     fn name(&self) -> &str;
 
-    /// The random identity: another one each time that the name is used.
+    /// Returns the random identity: another one each time that the name is used.
     fn incarnation(&self) -> Id;
 
-    /// The cached entities of this kind, by name in lower case.
+    /// Returns the cached entities of this kind, by name in lower case.
     #[doc(hidden)]
     fn all(identities: &Identities) -> &BTreeMap<String, Arc<Self>>;
 }
@@ -116,7 +116,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// A reference to an entity.
+    /// Makes a reference to an entity.
     pub fn to<E: Entity>(entity: &E) -> Reference {
         Reference {
             name: entity.name().to_owned(),

@@ -115,7 +115,7 @@ impl PartialEq for TrustPolicy {
 }
 
 impl TrustPolicy {
-    /// A policy that was read from this text, and the incarnations of those whom it names.
+    /// Makes a policy that was read from this text, with the incarnations of those whom it names.
     pub fn new(text: String, policy: Policy, named: BTreeMap<String, Id>) -> TrustPolicy {
         TrustPolicy {
             text,
@@ -163,7 +163,7 @@ pub struct PolicyRef {
 }
 
 impl PolicyRef {
-    /// A reference to a policy.
+    /// Makes a reference to a policy.
     pub fn to(policy: &ManagedPolicy) -> PolicyRef {
         PolicyRef {
             arn: policy.arn(),
@@ -179,23 +179,23 @@ impl PolicyRef {
 
 /// What policies can be attached to.
 pub trait Attached: super::Entity {
-    /// The policies.
+    /// Returns the policies.
     fn held(&self) -> &Held;
-    /// The policies, to be changed.
+    /// Returns the policies, to be changed.
     fn held_mut(&mut self) -> &mut Held;
-    /// The path.
+    /// Returns the path.
     fn path(&self) -> &str;
     /// The first letters of unique ids.
     const PREFIX: &'static str;
     /// The most characters of all inline policies together, without white space.
     const INLINE_CHARS: usize;
 
-    /// The unique id.
+    /// Returns the unique id.
     fn id(&self) -> String {
         names::unique_id(Self::PREFIX, self.incarnation())
     }
 
-    /// The ARN.
+    /// Returns the ARN.
     fn arn(&self) -> String {
         archipel_access::principal::arn(Self::WHAT, self.path(), self.name())
     }

@@ -129,7 +129,7 @@ impl Subject {
     }
 }
 
-/// The name under which policies remember a user or role: `path/name`, or `role/path/name`.
+/// Returns the name under which policies remember a user or role: `path/name`, or `role/path/name`.
 fn in_policies(kind: Option<&str>, path: &str, name: &str) -> String {
     match kind {
         Some(kind) => format!("{kind}{path}{name}"),

@@ -149,7 +149,7 @@ pub(super) fn counters(bucket: &Id, pk: &str) -> [Id; 2] {
     ["archipel k2v items", "archipel k2v conflicts"].map(|use_| hash::derived_id(use_, &fields))
 }
 
-/// What the objects of the counter of items in conflict count: items, and their values.
+/// Returns what the objects of the counter of items in conflict count: items, and their values.
 pub(super) fn split_conflicts(objects: u64) -> (u64, u64) {
     let one = u64::from(ONE_CONFLICT);
     (objects / one, objects % one)

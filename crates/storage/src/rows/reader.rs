@@ -278,7 +278,7 @@ pub(crate) fn stored(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<StoredRow>>
     }
 }
 
-/// See [`RowReader::row_at_hand`].
+/// Reads a row as [`RowReader::row_at_hand`] does, under an encoded key.
 fn row_at_hand(txn: &dyn ReadTxn, key: &[u8]) -> Result<(Option<Row>, bool)> {
     let Some(mut stored) = stored(txn, key)? else {
         return Ok((None, true));

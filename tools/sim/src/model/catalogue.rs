@@ -225,7 +225,8 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
     }
 }
 
-/// A row that one replica hands to another may arrive between the steps of a floor round.
+/// Returns a scenario in which a row that one replica hands to another may arrive between the steps
+/// of a floor round.
 fn two_writers_and_a_floor() -> Scenario {
     Scenario {
         spreads: 2,

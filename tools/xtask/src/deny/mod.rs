@@ -125,7 +125,7 @@ fn banned(policy: &Policy, package: &Package) -> Option<String> {
     Some(format!("it is banned: {}", ban.reason))
 }
 
-/// Complaints about dependencies of any version.
+/// Returns complaints about dependencies of any version.
 fn wildcards(policy: &Policy, package: &Package) -> Vec<String> {
     let is_private = package.publish.as_ref().is_some_and(Vec::is_empty);
     let may_be_path = policy.bans.allow_wildcard_paths && is_private;

@@ -19,7 +19,7 @@ pub fn check(files: &BTreeMap<String, String>) -> Vec<String> {
     check_with(files, ALLOWED)
 }
 
-/// The same, with other allowances.
+/// Returns the same, with other allowances.
 pub fn check_with(files: &BTreeMap<String, String>, allowed: &[(&str, usize)]) -> Vec<String> {
     let in_crates = files.keys().filter_map(|path| path.strip_prefix("crates/"));
     let crates: BTreeSet<&str> = in_crates

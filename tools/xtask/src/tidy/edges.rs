@@ -80,7 +80,7 @@ pub fn parse(json: &[u8]) -> Result<Metadata, String> {
     serde_json::from_slice(json).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Complaints about edges.
+/// Returns complaints about edges.
 pub fn check(metadata: &Metadata) -> Vec<String> {
     let mut complaints = Vec::new();
     for package in &metadata.packages {

@@ -58,12 +58,12 @@ const ABSENT: &[Absent] = &[
     },
 ];
 
-/// Complaints about one file.
+/// Returns complaints about one file.
 pub fn check(path: &str, text: &str) -> Vec<String> {
     check_with(path, text, LONGER)
 }
 
-/// The same, with other files that may be longer.
+/// Returns the same, with other files that may be longer.
 pub fn check_with(path: &str, text: &str, longer: &[(&str, usize)]) -> Vec<String> {
     let mut complaints = Vec::new();
     if is_text(path) {
@@ -115,7 +115,8 @@ fn length(path: &str, text: &str, longer: &[(&str, usize)], complaints: &mut Vec
     }
 }
 
-/// A row of a table in a comment is one line: rustdoc takes what is broken for two rows.
+/// Checks that a row of a table in a comment is one line: rustdoc takes what is broken for two
+/// rows.
 fn rows(path: &str, text: &str, complaints: &mut Vec<String>) {
     for (number, line) in text.lines().enumerate() {
         let comment = line.trim_start();

@@ -28,7 +28,7 @@ pub fn check(read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<String
     Ok(complaints)
 }
 
-/// The operations that a table of lines such as `PutObject => PutObject,` defines.
+/// Returns the operations that a table of lines such as `PutObject => PutObject,` defines.
 fn operations(source: &str) -> Vec<String> {
     let entry = |line: &str| {
         let (name, actions) = line.trim().strip_suffix(',')?.split_once(" => ")?;

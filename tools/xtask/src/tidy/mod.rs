@@ -9,6 +9,7 @@
 //! | [`docs`] | that documents and comments of modules name paths, headings and a format number that exist |
 //! | [`settings`] | that documents name settings that exist |
 //! | [`tables`] | that tables of modules name exactly the modules |
+//! | [`verbs`] | that comments of functions begin with a verb in the third person |
 //! | [`words`] | retired words in documents, comments and strings |
 //! | [`purity`] | that the protocol core knows no runtime, clock or lock |
 //! | [`circle`] | modules of a crate that import one another in a circle |
@@ -33,6 +34,7 @@ mod python;
 mod settings;
 mod source;
 mod tables;
+mod verbs;
 mod words;
 
 #[cfg(test)]
@@ -50,6 +52,7 @@ pub fn run() -> Outcome {
     complaints.extend(map::check(&|path| read(path))?);
     complaints.extend(docs::check(&files));
     complaints.extend(settings::check(&files));
+    complaints.extend(verbs::check(&files));
     complaints.extend(words::check(&files));
     complaints.extend(purity::check(&files));
     complaints.extend(circle::check(&files));
@@ -77,7 +80,7 @@ fn texts() -> Result<BTreeMap<String, String>, String> {
     Ok(read.collect())
 }
 
-/// All files that git keeps or would keep, relative to the root.
+/// Returns all files that git keeps or would keep, relative to the root.
 fn files() -> Result<Vec<String>, String> {
     let git = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])

@@ -114,7 +114,7 @@ pub fn check(files: &BTreeMap<String, String>) -> Vec<String> {
         .collect()
 }
 
-/// The same of one file, with another table.
+/// Returns the same of one file, with another table.
 pub fn check_file(path: &str, text: &str, retired: &[Retired]) -> Vec<String> {
     let applies = |rule: &&Retired| rule.within.iter().any(|begin| path.starts_with(begin));
     let rules: Vec<&Retired> = retired.iter().filter(applies).collect();

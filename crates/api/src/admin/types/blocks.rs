@@ -55,7 +55,7 @@ pub enum CopyState {
 }
 
 impl CopyState {
-    /// Its name, as in JSON.
+    /// Returns its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             CopyState::Unknown => "unknown",

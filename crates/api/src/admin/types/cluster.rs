@@ -64,7 +64,7 @@ pub enum NodeState {
 }
 
 impl NodeState {
-    /// Its name, as in JSON.
+    /// Returns its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             NodeState::Alive => "alive",
@@ -321,7 +321,7 @@ pub enum ClusterState {
 }
 
 impl ClusterState {
-    /// Its name, as in JSON.
+    /// Returns its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             ClusterState::Healthy => "healthy",

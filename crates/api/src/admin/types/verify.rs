@@ -70,12 +70,12 @@ pub struct VerifyNode {
 }
 
 impl VerifyInfo {
-    /// The number of faults.
+    /// Returns the number of faults.
     pub fn problems(&self) -> u64 {
         self.nodes.iter().map(|node| node.problems).sum()
     }
 
-    /// Things that could not be checked, with the reasons.
+    /// Returns what could not be checked, with the reasons.
     pub fn unchecked(&self) -> Vec<String> {
         let each = self.nodes.iter().flat_map(|node| {
             let away = node.away.as_ref();

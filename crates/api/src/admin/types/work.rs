@@ -31,7 +31,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// Its name, as in JSON.
+    /// Returns its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             OperationKind::LayoutChange => "layout-change",
@@ -65,7 +65,7 @@ pub enum OperationState {
 }
 
 impl OperationState {
-    /// Its name, as in JSON.
+    /// Returns its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             OperationState::Idle => "idle",
@@ -117,7 +117,7 @@ pub struct OperationInfo {
 }
 
 impl OperationInfo {
-    /// An operation of a node, or of the cluster.
+    /// Makes an operation of a node, or of the cluster.
     pub fn new(
         kind: OperationKind,
         node: Option<&RepairNode>,

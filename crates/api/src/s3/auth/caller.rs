@@ -80,35 +80,35 @@ impl Caller {
         }))))
     }
 
-    /// A client that presented no signature.
+    /// Makes a client that presented no signature.
     pub fn anonymous() -> Caller {
         Caller(None)
     }
 
-    /// The access key; `None` for an anonymous client.
+    /// Returns the access key; `None` for an anonymous client.
     pub fn key(&self) -> Option<&AccessKey> {
         self.subject().map(|subject| &**subject.key())
     }
 
-    /// For whom the key acts; `None` for an anonymous client.
+    /// Returns for whom the key acts; `None` for an anonymous client.
     pub fn subject(&self) -> Option<&Subject> {
         self.0.as_deref().map(|verified| &verified.subject)
     }
 
-    /// The principal.
+    /// Returns the principal.
     pub fn principal(&self) -> Principal<'_> {
         let subject = self.subject();
         subject.map_or(Principal::Anonymous, |subject| subject.principal(None))
     }
 
-    /// The canonical user id; `None` for an anonymous client.
+    /// Returns the canonical user id; `None` for an anonymous client.
     pub fn canonical_id(&self) -> Option<&str> {
         let verified = self.0.as_deref()?;
         let id = || Owner::of_key(verified.subject.id()).id().to_owned();
         Some(verified.canonical_id.get_or_init(id))
     }
 
-    /// How the client proved who it is; `None` for an anonymous client.
+    /// Returns how the client proved who it is; `None` for an anonymous client.
     pub fn credential(&self) -> Option<Credential> {
         self.0.as_deref().map(|verified| verified.credential)
     }

@@ -79,14 +79,14 @@ impl Authorised<OnService> {
 }
 
 impl Authorised<OnName> {
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.on.0
     }
 }
 
 impl Authorised<OnBucket> {
-    /// The bucket.
+    /// Returns the bucket.
     pub fn bucket(&self) -> &Arc<Bucket> {
         &self.on.0
     }
@@ -116,22 +116,22 @@ impl Authorised<OnBucket> {
 }
 
 impl Authorised<OnObject> {
-    /// The bucket.
+    /// Returns the bucket.
     pub fn bucket(&self) -> &Arc<Bucket> {
         &self.on.bucket
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &str {
         &self.on.key
     }
 
-    /// The version that the request names.
+    /// Returns the version that the request names.
     pub fn named_version(&self) -> Option<GivenVersion> {
         self.on.version
     }
 
-    /// The id of the version that the request names.
+    /// Returns the id of the version that the request names.
     ///
     /// # Errors
     /// [`Code::NoSuchVersion`] for an id that no version has.

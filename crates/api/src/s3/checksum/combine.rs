@@ -6,7 +6,7 @@ use crc_fast::CrcAlgorithm;
 use super::hasher::{crc_algorithm, crc_bytes};
 use super::{Algorithm, Value};
 
-/// The checksum of the parts' checksums, with `-N` behind it.
+/// Returns the checksum of the parts' checksums, with `-N` behind it.
 pub fn composite(algorithm: Algorithm, parts: &[Value]) -> Checksum {
     let all: Vec<u8> = parts.iter().flat_map(|part| part.bytes.clone()).collect();
     let value = Value::of(algorithm, &all);
@@ -17,7 +17,8 @@ pub fn composite(algorithm: Algorithm, parts: &[Value]) -> Checksum {
     }
 }
 
-/// The checksum of the whole, computed from the parts' values and sizes without reading them.
+/// Returns the checksum of the whole, computed from the parts' values and sizes without reading
+/// them.
 ///
 /// Returns `None` for an algorithm that cannot be combined so, or if there is no part.
 pub fn full_object(algorithm: Algorithm, parts: &[(Value, u64)]) -> Option<Value> {

@@ -40,19 +40,19 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// The value of an algorithm that was wanted.
+    /// Returns the value of an algorithm that was wanted.
     pub fn value(&self, algorithm: Algorithm) -> Option<&Value> {
         let all = [Some(&self.checksum), self.declared.as_ref()];
         all.into_iter().flatten().find(|v| v.algorithm == algorithm)
     }
 
-    /// MD5 as an ETag.
+    /// Returns MD5 as an ETag.
     pub fn etag(&self) -> String {
         hex::encode(self.md5)
     }
 }
 
-/// CRC parameters of an algorithm; `None` for all others.
+/// Returns the CRC parameters of an algorithm; `None` for all others.
 pub(super) fn crc_algorithm(algorithm: Algorithm) -> Option<CrcAlgorithm> {
     match algorithm {
         Algorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
@@ -62,7 +62,7 @@ pub(super) fn crc_algorithm(algorithm: Algorithm) -> Option<CrcAlgorithm> {
     }
 }
 
-/// A CRC as bytes, big-endian.
+/// Returns a CRC as bytes, big-endian.
 pub(super) fn crc_bytes(algorithm: Algorithm, crc: u64) -> Vec<u8> {
     let bytes = crc.to_be_bytes();
     bytes
@@ -217,7 +217,7 @@ impl HashPipe {
         Ok(())
     }
 
-    /// The results.
+    /// Returns the results.
     pub async fn finish(mut self) -> S3Result<Digests> {
         Ok(self.idle().await?.finish())
     }

@@ -70,7 +70,7 @@ impl Algorithm {
         }
     }
 
-    /// The header (or trailer) that carries its value.
+    /// Returns the header (or trailer) that carries its value.
     pub fn header(self) -> &'static str {
         match self {
             Crc32 => "x-amz-checksum-crc32",
@@ -86,7 +86,7 @@ impl Algorithm {
         }
     }
 
-    /// The XML element that carries its value.
+    /// Returns the XML element that carries its value.
     pub fn element(self) -> &'static str {
         match self {
             Crc32 => "ChecksumCRC32",
@@ -130,7 +130,7 @@ impl Algorithm {
             .copied()
     }
 
-    /// The kind of a multipart object's checksum if the client does not choose.
+    /// Returns the kind of a multipart object's checksum if the client does not choose.
     pub fn default_kind(self) -> ChecksumKind {
         match self {
             Crc64Nvme => ChecksumKind::FullObject,
@@ -190,7 +190,7 @@ impl Value {
     }
 }
 
-/// The kind as S3 names it.
+/// Returns the kind as S3 names it.
 pub fn kind_name(kind: ChecksumKind) -> &'static str {
     match kind {
         ChecksumKind::FullObject => "FULL_OBJECT",

@@ -83,7 +83,7 @@ impl Expected {
         self.md5.is_some() || self.declared != Declared::Nothing
     }
 
-    /// The algorithm that the client chose, if it did.
+    /// Returns the algorithm that the client chose, if it did.
     pub fn algorithm(&self) -> Option<Algorithm> {
         match &self.declared {
             Declared::Nothing => None,
@@ -138,14 +138,14 @@ impl Expected {
     }
 }
 
-/// `XAmzContentSHA256Mismatch`, with the hash that was signed and that of the body.
+/// Makes an `XAmzContentSHA256Mismatch`, with the hash that was signed and that of the body.
 pub fn wrong_sha256(signed: &[u8], found: Option<&[u8]>) -> S3Error {
     S3Error::from(Code::XAmzContentSHA256Mismatch)
         .with("ClientComputedContentSHA256", hex::encode(signed))
         .or_with("S3ComputedContentSHA256", found.map(hex::encode))
 }
 
-/// `BadDigest`, with the algorithm's name.
+/// Makes a `BadDigest`, with the algorithm's name.
 fn bad_checksum(algorithm: Algorithm) -> S3Error {
     let message = format!(
         "The {} you specified did not match the calculated checksum.",
@@ -223,7 +223,7 @@ fn check_sdk_algorithm(headers: &HeaderMap, declared: &Declared) -> S3Result<()>
     Err(S3Error::new(Code::InvalidRequest, why))
 }
 
-/// The one trailer that was announced.
+/// Returns the value of the one trailer that was announced.
 fn trailer_value(algorithm: Algorithm, trailers: &[(String, String)]) -> S3Result<Value> {
     match trailers {
         [(name, text)] if name == algorithm.header() => {

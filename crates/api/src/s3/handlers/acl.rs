@@ -15,13 +15,13 @@ use crate::s3::respond::{self, Answer};
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
-/// GetBucketAcl.
+/// Answers GetBucketAcl.
 pub fn get_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let owner = Owner::of_bucket(call.model, on.bucket())?;
     Ok(respond::xml(acl::document(on.bucket().acl, &owner)))
 }
 
-/// PutBucketAcl.
+/// Answers PutBucketAcl.
 pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let owner = Owner::of_bucket(call.model, on.bucket())?;
     let acl = asked(call, on.bucket(), &owner).await?;
@@ -29,7 +29,7 @@ pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// GetObjectAcl.
+/// Answers GetObjectAcl.
 pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let head = on.head(call).await?;
     let owner = Owner::of_bucket(call.model, on.bucket())?;
@@ -38,7 +38,7 @@ pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
     Ok(answer)
 }
 
-/// PutObjectAcl.
+/// Answers PutObjectAcl.
 pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let owner = Owner::of_bucket(call.model, on.bucket())?;
     let acl = asked(call, on.bucket(), &owner).await?;
@@ -54,7 +54,7 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
     Ok(answer)
 }
 
-/// The list that a request sets: by its headers or its document, not by both.
+/// Reads the list that a request sets: by its headers or its document, not by both.
 async fn asked(call: &mut Call<'_>, bucket: &Bucket, owner: &Owner) -> S3Result<Acl> {
     let disabled = acl::disabled(bucket);
     let given = acl::of_headers(call.headers, disabled, || Ok(owner.clone()))?;

@@ -25,7 +25,7 @@ const ATTRIBUTES: [&str; 5] = [
 /// The most parts of one answer.
 const MAX_PARTS: u64 = 1000;
 
-/// GetObjectAttributes.
+/// Answers GetObjectAttributes.
 pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let asked = asked(call)?;
     let mut reader = on.open(call).await?;
@@ -67,7 +67,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     Ok(answer)
 }
 
-/// The attributes that are asked for, of all headers of that name.
+/// Returns the attributes that are asked for, of all headers of that name.
 fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
     let name = "x-amz-object-attributes";
     let mut asked = Vec::new();

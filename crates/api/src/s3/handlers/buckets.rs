@@ -23,7 +23,7 @@ const MAX_BUCKETS: usize = 10_000;
 /// The region whose name S3 leaves out, for history's sake.
 const FIRST_REGION: &str = "us-east-1";
 
-/// ListBuckets.
+/// Answers ListBuckets.
 pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     let query = &call.target.query;
     let limit = super::count_parameter(call, "max-buckets", MAX_BUCKETS, usize::MAX)?;
@@ -86,7 +86,7 @@ pub async fn read(call: &mut Call<'_>) -> S3Result<NewBucket> {
     }
 }
 
-/// CreateBucket.
+/// Answers CreateBucket.
 pub async fn create(call: &Call<'_>, on: &Authorised<OnName>, tags: Tags) -> S3Result<Answer> {
     let name = on.name();
     // A rule that is S3's own: it keeps host names whole.
@@ -134,8 +134,8 @@ fn set_up(call: &Call<'_>, on: &Authorised<OnName>, lock: bool, tags: &Tags) -> 
     }
 }
 
-/// The object ownership that the headers ask for. A new bucket blocks public lists, so that only
-/// private ones can be asked for.
+/// Returns the object ownership that the headers ask for. A new bucket blocks public lists, so that
+/// only private ones can be asked for.
 fn chosen_ownership(call: &Call<'_>, caller: &Caller) -> S3Result<Ownership> {
     let name = super::OWNERSHIP_HEADER;
     let ownership = match call.header(name)? {
@@ -168,7 +168,8 @@ fn invalid_name(name: &str) -> S3Error {
     S3Error::from(Code::InvalidBucketName).with("BucketName", name)
 }
 
-/// The bucket exists: in the first region its owner is told that all is well, as S3 does.
+/// Answers about a bucket that exists: in the first region its owner is told that all is well, as
+/// S3 does.
 fn check_own(
     call: &Call<'_>,
     on: &Authorised<OnName>,
@@ -241,14 +242,14 @@ fn looks_like_region(text: &str) -> bool {
     }
 }
 
-/// HeadBucket.
+/// Answers HeadBucket.
 pub fn head(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut answer = respond::empty(StatusCode::OK);
     respond::set(&mut answer, "x-amz-bucket-region", call.region)?;
     Ok(answer)
 }
 
-/// DeleteBucket.
+/// Answers DeleteBucket.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let name = &on.bucket().name;
     let named = |error: Error| match error {
@@ -259,7 +260,7 @@ pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answ
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// GetBucketLocation.
+/// Answers GetBucketLocation.
 pub fn location(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut xml = Writer::new("LocationConstraint");
     if call.region != FIRST_REGION {

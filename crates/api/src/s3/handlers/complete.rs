@@ -33,7 +33,7 @@ const MIN_PART_BYTES: u64 = 5 << 20;
 /// The largest object: 10,000 parts of 5 GiB.
 const MAX_OBJECT_BYTES: u64 = 10_000 * (5 << 30);
 
-/// CompleteMultipartUpload.
+/// Answers CompleteMultipartUpload.
 pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_write(call.headers)?;
     let id = upload_id(call)?;
@@ -244,7 +244,7 @@ fn check_size(call: &Call<'_>, size: u64) -> S3Result<()> {
     }
 }
 
-/// The MD5 of the parts' MD5s, with their number.
+/// Returns the MD5 of the parts' MD5s, with their number.
 fn object_etag<'p>(parts: impl Iterator<Item = &'p str>) -> S3Result<String> {
     let (mut md5, mut count) = (Md5::new(), 0);
     for etag in parts {
@@ -255,7 +255,7 @@ fn object_etag<'p>(parts: impl Iterator<Item = &'p str>) -> S3Result<String> {
     Ok(format!("{}-{count}", hex::encode(md5.finalize())))
 }
 
-/// The object's checksum, from those of its parts.
+/// Returns the object's checksum, from those of its parts.
 fn object_checksum(upload: &Upload, parts: &[Part]) -> Option<Checksum> {
     let algorithm = kept_algorithm(upload);
     let kind = kind_of(upload);
@@ -335,7 +335,7 @@ impl Completion {
         })
     }
 
-    /// A repeated completion succeeds, if it names what the object was made of.
+    /// Answers a repeated completion. It succeeds, if it names what the object was made of.
     async fn done_before(&self) -> S3Result<Writer> {
         let made = self
             .model

@@ -70,7 +70,7 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     }
 }
 
-/// CopyObject.
+/// Answers CopyObject.
 pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let replaces = replaces_metadata(call)?;
     let new_tags = match tagging::replaces(call.headers)? {
@@ -196,7 +196,7 @@ fn replaces_metadata(call: &Call<'_>) -> S3Result<bool> {
     }
 }
 
-/// The checksum algorithm that a header asks for.
+/// Returns the checksum algorithm that a header asks for.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`] for an unknown one.
@@ -217,8 +217,8 @@ fn algorithm_of(head: &ObjectHead) -> Option<Algorithm> {
     Algorithm::of_name(&head.checksum.as_ref()?.algorithm)
 }
 
-/// The source's metadata or the request's; storage class and website redirect are always the
-/// request's.
+/// Returns the source's metadata or the request's; storage class and website redirect are always
+/// the request's.
 fn copied_headers(
     call: &Call<'_>,
     head: &ObjectHead,

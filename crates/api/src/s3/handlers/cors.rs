@@ -20,7 +20,7 @@ const MAX_ID_BYTES: usize = 255;
 
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 
-/// PutBucketCors.
+/// Answers PutBucketCors.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let rules = parse(&document)?;
@@ -28,13 +28,13 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// DeleteBucketCors.
+/// Answers DeleteBucketCors.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     call.model.set_cors(&on.bucket().name, Vec::new()).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// GetBucketCors.
+/// Answers GetBucketCors.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
     if bucket.cors.is_empty() {

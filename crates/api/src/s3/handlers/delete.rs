@@ -25,7 +25,7 @@ const MAX_KEYS: usize = 1000;
 /// one round trip for all.
 const CONCURRENCY: usize = MAX_KEYS;
 
-/// DeleteObject.
+/// Answers DeleteObject.
 pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_delete(call.headers)?;
     let bypass = may_bypass(call, on)?;
@@ -66,7 +66,7 @@ async fn delete_as(
     }
 }
 
-/// DeleteObjects.
+/// Answers DeleteObjects.
 pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     check_digest(call)?;
     let document = call.document(MAX_DOCUMENT_BYTES).await?;

@@ -13,7 +13,7 @@ use crate::s3::xml::{self, Writer};
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 16 << 10;
 
-/// PutBucketEncryption.
+/// Answers PutBucketEncryption.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let key = check(&document)?;
@@ -62,7 +62,7 @@ fn check(document: &[u8]) -> S3Result<bool> {
     }
 }
 
-/// GetBucketEncryption.
+/// Answers GetBucketEncryption.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     if !on.bucket().encrypts {
         let none = S3Error::from(Code::ServerSideEncryptionConfigurationNotFoundError);
@@ -78,7 +78,7 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(xml))
 }
 
-/// DeleteBucketEncryption.
+/// Answers DeleteBucketEncryption.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     call.model
         .set_encrypts(&on.bucket().name, false, false)

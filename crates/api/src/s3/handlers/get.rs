@@ -67,7 +67,7 @@ impl Found {
         Ok(found)
     }
 
-    /// The object's metadata.
+    /// Returns the object's metadata.
     pub(crate) fn head(&self) -> &ObjectHead {
         match self {
             Found::Content(reader) => reader.metadata(),
@@ -75,8 +75,8 @@ impl Found {
         }
     }
 
-    /// The answer, as the request's headers and parameters ask for it, with the content that was
-    /// looked up.
+    /// Returns the answer, as the request's headers and parameters ask for it, with the content
+    /// that was looked up.
     ///
     /// # Errors
     /// [`Code::PreconditionFailed`], [`Code::InvalidRange`], and those of parameters.
@@ -94,7 +94,7 @@ impl Found {
     }
 }
 
-/// GetObject.
+/// Answers GetObject.
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     refuse_anonymous_overrides(call, on)?;
     let mut reader = on.open(call).await?;
@@ -106,7 +106,7 @@ pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     beside.set_on(on, answer)
 }
 
-/// HeadObject: the same without the content.
+/// Answers HeadObject: as GetObject, without the content.
 pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     refuse_anonymous_overrides(call, on)?;
     let query = &call.target.query;
@@ -178,7 +178,7 @@ impl Beside {
     }
 }
 
-/// The answer without content, and which range of the content belongs to it.
+/// Returns the answer without content, and which range of the content belongs to it.
 fn describe(
     headers: &HeaderMap,
     query: &Query,
@@ -309,7 +309,7 @@ fn modified(head: &ObjectHead) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(head.modified_ms / 1000)
 }
 
-/// The headers that every answer about an object has.
+/// Sets the headers that every answer about an object has.
 fn common(answer: &mut Answer, head: &ObjectHead) -> S3Result<()> {
     respond::set(answer, "etag", &respond::quoted(&head.etag))?;
     respond::set(
@@ -320,7 +320,7 @@ fn common(answer: &mut Answer, head: &ObjectHead) -> S3Result<()> {
     respond::set(answer, "accept-ranges", "bytes")
 }
 
-/// The answer for an object that the client has.
+/// Returns the answer for an object that the client has.
 pub(super) fn not_modified(head: &ObjectHead) -> S3Result<Answer> {
     let mut answer = respond::empty(StatusCode::NOT_MODIFIED);
     metadata::give_back(&head.headers, answer.headers_mut());
@@ -329,7 +329,7 @@ pub(super) fn not_modified(head: &ObjectHead) -> S3Result<Answer> {
     Ok(answer)
 }
 
-/// The checksum, if the client asks for it and it is of what is sent.
+/// Sets the checksum, if the client asks for it and it is of what is sent.
 fn set_checksum_header(
     headers: &HeaderMap,
     answer: &mut Answer,

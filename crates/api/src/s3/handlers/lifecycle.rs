@@ -12,7 +12,7 @@ use crate::s3::respond::{self, Answer};
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
-/// PutBucketLifecycleConfiguration, and PutBucketLifecycle, which came before it.
+/// Answers PutBucketLifecycleConfiguration, and PutBucketLifecycle, which came before it.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let varies = lifecycle::minimum_size_varies(call.header(lifecycle::MINIMUM_SIZE)?)?;
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
@@ -33,7 +33,7 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     Ok(answer)
 }
 
-/// GetBucketLifecycleConfiguration.
+/// Answers GetBucketLifecycleConfiguration.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
     let Some(rules) = &bucket.lifecycle else {
@@ -45,7 +45,7 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(answer)
 }
 
-/// DeleteBucketLifecycle.
+/// Answers DeleteBucketLifecycle.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     call.model.set_lifecycle(&on.bucket().name, None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))

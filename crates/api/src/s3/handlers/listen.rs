@@ -29,12 +29,12 @@ const LONGEST_PAUSE_S: u64 = 10;
 /// The pause of clients that do not ask for one.
 const USUAL_PAUSE: Duration = Duration::from_millis(500);
 
-/// ListenBucketNotification.
+/// Answers ListenBucketNotification.
 pub async fn on_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     begin(call, on.caller(), Some(on.bucket().id)).await
 }
 
-/// ListenNotification.
+/// Answers ListenNotification.
 pub async fn on_all(call: &Call<'_>, on: &Authorised<OnEvents>) -> S3Result<Answer> {
     begin(call, on.caller(), None).await
 }

@@ -129,7 +129,7 @@ pub(super) fn write_fields(xml: &mut Writer, head: &ObjectHead, owner: Option<&O
     );
 }
 
-/// ListObjects.
+/// Answers ListObjects.
 pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let marker = call.target.query.single("marker")?;
     let page = Page::of(call, on, marker).await?;
@@ -147,7 +147,7 @@ pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
     Ok(respond::xml(xml))
 }
 
-/// ListObjectsV2.
+/// Answers ListObjectsV2.
 pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let query = &call.target.query;
     if let Some(version) = query.single("list-type")?.filter(|version| *version != "2") {
@@ -183,7 +183,8 @@ pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
     Ok(respond::xml(xml))
 }
 
-/// A token only says where to go on: a client that forges one sees no more than `start-after` shows.
+/// Writes a token. It only says where to go on: a client that forges one sees no more than
+/// `start-after` shows.
 fn write_token(after: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("1{after}"))
 }

@@ -16,7 +16,7 @@ use crate::s3::xml::{self, Writer};
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
-/// GetBucketVersioning. A bucket that never had versions has an empty document.
+/// Answers GetBucketVersioning. A bucket that never had versions has an empty document.
 pub fn get_versioning(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut xml = Writer::new("VersioningConfiguration");
     match on.bucket().versioning {
@@ -27,7 +27,7 @@ pub fn get_versioning(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(xml))
 }
 
-/// PutBucketVersioning.
+/// Answers PutBucketVersioning.
 pub async fn put_versioning(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "VersioningConfiguration")?;
@@ -54,7 +54,7 @@ pub async fn put_versioning(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// GetObjectLockConfiguration.
+/// Answers GetObjectLockConfiguration.
 pub fn get_configuration(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
     match &bucket.lock {
@@ -66,7 +66,7 @@ pub fn get_configuration(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     }
 }
 
-/// PutObjectLockConfiguration.
+/// Answers PutObjectLockConfiguration.
 pub async fn put_configuration(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     check_digest(call)?;
     if call.header("x-amz-bucket-object-lock-token")?.is_some() {
@@ -99,7 +99,7 @@ fn check_lock(on: &Authorised<OnObject>) -> S3Result<()> {
     }
 }
 
-/// GetObjectRetention.
+/// Answers GetObjectRetention.
 pub async fn get_retention(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     check_lock(on)?;
     let head = on.head(call).await?;
@@ -121,7 +121,7 @@ async fn read(call: &mut Call<'_>, op: ObjectOp) -> S3Result<ObjectLock> {
     Ok(asked)
 }
 
-/// Does so before the decision, if a policy asks for it.
+/// Reads it before the decision, if a policy depends on it.
 pub async fn read_early(
     call: &mut Call<'_>,
     caller: &Caller,
@@ -134,7 +134,7 @@ pub async fn read_early(
     Ok(())
 }
 
-/// PutObjectRetention.
+/// Answers PutObjectRetention.
 pub async fn put_retention(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     check_lock(on)?;
     let asked = match call.asked_lock {
@@ -146,7 +146,7 @@ pub async fn put_retention(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
     change(call, on, LockChange::Retention { retention, bypass }).await
 }
 
-/// GetObjectLegalHold.
+/// Answers GetObjectLegalHold.
 pub async fn get_legal_hold(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     check_lock(on)?;
     let head = on.head(call).await?;
@@ -156,7 +156,7 @@ pub async fn get_legal_hold(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Res
     }
 }
 
-/// PutObjectLegalHold.
+/// Answers PutObjectLegalHold.
 pub async fn put_legal_hold(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     check_lock(on)?;
     let asked = match call.asked_lock {

@@ -245,7 +245,7 @@ fn refuse_lists(call: &Call<'_>, taken: bool) -> S3Result<()> {
     }
 }
 
-/// `NoSuchKey` names the key.
+/// Adds the key to `NoSuchKey`.
 fn with_key(error: archipel_model::Error, key: &str) -> S3Error {
     let error = S3Error::from(error);
     match error.code() {
@@ -254,7 +254,7 @@ fn with_key(error: archipel_model::Error, key: &str) -> S3Error {
     }
 }
 
-/// The checksum's element, and its kind.
+/// Writes the checksum's element, and its kind.
 fn write_checksum(xml: &mut Writer, checksum: &Checksum) {
     if let Some(algorithm) = Algorithm::of_name(&checksum.algorithm) {
         xml.text(algorithm.element(), &checksum.value);
@@ -262,7 +262,7 @@ fn write_checksum(xml: &mut Writer, checksum: &Checksum) {
     }
 }
 
-/// The checksum's header, and its kind.
+/// Sets the checksum's header, and its kind.
 fn set_checksum(answer: &mut Answer, checksum: &Checksum) -> S3Result<()> {
     if let Some(algorithm) = Algorithm::of_name(&checksum.algorithm) {
         respond::set(answer, algorithm.header(), &checksum.value)?;
@@ -275,7 +275,7 @@ fn set_checksum(answer: &mut Answer, checksum: &Checksum) -> S3Result<()> {
     Ok(())
 }
 
-/// A number among the parameters, cut to `most`.
+/// Returns a number among the parameters, cut to `most`.
 fn count_parameter(call: &Call<'_>, name: &str, default: usize, most: usize) -> S3Result<usize> {
     let Some(text) = call
         .target

@@ -12,7 +12,8 @@ use crate::s3::respond::{self, Answer};
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
-/// PutBucketNotificationConfiguration. A configuration without rules removes the one before.
+/// Answers PutBucketNotificationConfiguration. A configuration without rules removes the one
+/// before.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let known = |name: &str| call.model.event_target(name);
@@ -45,7 +46,7 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// GetBucketNotificationConfiguration.
+/// Answers GetBucketNotificationConfiguration.
 pub fn get(on: &Authorised<OnBucket>) -> Answer {
     respond::xml(notification::document(on.bucket().notification.as_ref()))
 }

@@ -19,7 +19,7 @@ use crate::s3::sse;
 use crate::s3::transfer::transfer;
 use crate::s3::xml::Writer;
 
-/// UploadPart.
+/// Answers UploadPart.
 pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let number = part_number(call)?;
     let length = call.content_length()?;
@@ -75,7 +75,7 @@ fn part_number(call: &Call<'_>) -> S3Result<u16> {
     number.ok_or_else(|| S3Error::argument("partNumber", text, why))
 }
 
-/// The algorithm of an upload's parts: the one that was chosen, or S3's default.
+/// Returns the algorithm of an upload's parts: the one that was chosen, or S3's default.
 pub fn kept_algorithm(upload: &Upload) -> Algorithm {
     let chosen = upload.meta.checksum_algorithm.as_deref();
     chosen
@@ -83,7 +83,7 @@ pub fn kept_algorithm(upload: &Upload) -> Algorithm {
         .unwrap_or(Algorithm::Crc64Nvme)
 }
 
-/// A part's checksum must be of the algorithm that was chosen for the upload.
+/// Checks that a part's checksum is of the algorithm that was chosen for the upload.
 fn check_algorithm(upload: &Upload, expected: &Expected) -> S3Result<()> {
     let chosen = upload
         .meta
@@ -104,7 +104,7 @@ fn check_algorithm(upload: &Upload, expected: &Expected) -> S3Result<()> {
     }
 }
 
-/// UploadPartCopy.
+/// Answers UploadPartCopy.
 pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let number = part_number(call)?;
     let upload = to_write(call, on).await?;
@@ -153,7 +153,7 @@ fn copy_result(part: &Part) -> Writer {
     xml
 }
 
-/// The range that is copied: it must lie within the source.
+/// Returns the range that is copied: it must lie within the source.
 fn copied_range(call: &Call<'_>, size: u64) -> S3Result<Range<u64>> {
     let name = "x-amz-copy-source-range";
     let range = match call.header(name)? {

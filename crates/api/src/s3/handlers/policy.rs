@@ -27,7 +27,7 @@ pub struct Unfit {
     principal: Option<String>,
 }
 
-/// PutBucketPolicy.
+/// Answers PutBucketPolicy.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_BODY_BYTES).await?;
     let malformed = |why: String| S3Error::new(Code::MalformedPolicy, why);
@@ -88,7 +88,7 @@ pub async fn read(
     Ok(Ok(BucketPolicy::new(text.to_owned(), policy, named)))
 }
 
-/// GetBucketPolicy.
+/// Answers GetBucketPolicy.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut answer = respond::empty(StatusCode::OK);
     *answer.body_mut() = body::full(policy(on)?.text().to_owned());
@@ -97,13 +97,13 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(answer)
 }
 
-/// DeleteBucketPolicy.
+/// Answers DeleteBucketPolicy.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     call.model.set_policy(&on.bucket().name, None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// GetBucketPolicyStatus.
+/// Answers GetBucketPolicyStatus.
 pub fn status(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut xml = Writer::new("PolicyStatus");
     xml.value("IsPublic", policy(on)?.policy().is_public());
@@ -118,7 +118,7 @@ fn policy(on: &Authorised<OnBucket>) -> S3Result<&BucketPolicy> {
     on.bucket().policy.as_ref().ok_or_else(none)
 }
 
-/// PutPublicAccessBlock.
+/// Answers PutPublicAccessBlock.
 pub async fn put_block(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "PublicAccessBlockConfiguration")?;
@@ -153,7 +153,7 @@ const BLOCKS: [&str; 4] = [
     "RestrictPublicBuckets",
 ];
 
-/// GetPublicAccessBlock.
+/// Answers GetPublicAccessBlock.
 pub fn get_block(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let none = || {
         let error = S3Error::from(Code::NoSuchPublicAccessBlockConfiguration);
@@ -173,14 +173,14 @@ pub fn get_block(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(xml))
 }
 
-/// DeletePublicAccessBlock.
+/// Answers DeletePublicAccessBlock.
 pub async fn delete_block(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let name = &on.bucket().name;
     call.model.set_public_access_block(name, None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// PutBucketOwnershipControls.
+/// Answers PutBucketOwnershipControls.
 pub async fn put_ownership(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "OwnershipControls")?;
@@ -195,7 +195,7 @@ pub async fn put_ownership(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// GetBucketOwnershipControls.
+/// Answers GetBucketOwnershipControls.
 pub fn get_ownership(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let none = || {
         let error = S3Error::from(Code::OwnershipControlsNotFoundError);
@@ -208,20 +208,20 @@ pub fn get_ownership(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(xml))
 }
 
-/// DeleteBucketOwnershipControls.
+/// Answers DeleteBucketOwnershipControls.
 pub async fn delete_ownership(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     call.model.set_ownership(&on.bucket().name, None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// GetBucketRequestPayment: the owner pays.
+/// Answers GetBucketRequestPayment: the owner pays.
 pub fn payment(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut xml = Writer::new("RequestPaymentConfiguration");
     xml.text("Payer", "BucketOwner");
     Ok(respond::xml(xml))
 }
 
-/// PutBucketRequestPayment: nobody else can pay, since nothing is charged.
+/// Answers PutBucketRequestPayment: nobody else can pay, since nothing is charged.
 pub async fn put_payment(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "RequestPaymentConfiguration")?;

@@ -54,7 +54,7 @@ pub fn refuse_signed(call: &Call<'_>) -> S3Error {
     form.err().unwrap_or_else(|| Code::MethodNotAllowed.into())
 }
 
-/// PostObject: the form's fields authenticate it.
+/// Answers PostObject: the form's fields authenticate it.
 pub async fn post_object(
     call: &mut Call<'_>,
     verifier: &Verifier,
@@ -230,7 +230,7 @@ fn refuse_fields(fields: &Fields) -> S3Result<()> {
     }
 }
 
-/// The fields that stand for headers.
+/// Returns the fields that stand for headers.
 fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in fields.iter() {

@@ -21,7 +21,7 @@ use crate::s3::transfer::transfer;
 /// Content up to this size is read before its condition is tested: an early test would cost more.
 const EARLY_BYTES: u64 = 1 << 20;
 
-/// PutObject.
+/// Answers PutObject.
 pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let length = call.content_length()?;
     check_size(length)?;
@@ -64,7 +64,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     Ok(answer)
 }
 
-/// The answer to what was stored: its tag and checksum.
+/// Makes the answer to what was stored: its tag and checksum.
 pub fn stored(etag: &str, checksum: Option<&Checksum>) -> S3Result<Answer> {
     let mut answer = respond::empty(StatusCode::OK);
     respond::set(&mut answer, "etag", &respond::quoted(etag))?;

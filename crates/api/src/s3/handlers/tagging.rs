@@ -16,7 +16,7 @@ const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 /// The beginning of the condition keys for tags of the request, in lower case.
 const REQUEST_TAG: &str = "s3:requestobjecttag";
 
-/// PutObjectTagging.
+/// Answers PutObjectTagging.
 pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let tags = match call.tags.take() {
         Some(tags) => tags,
@@ -38,7 +38,7 @@ pub async fn read_early(call: &mut Call<'_>, caller: &Caller, bucket: &str) -> S
     Ok(())
 }
 
-/// GetObjectTagging.
+/// Answers GetObjectTagging.
 pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let head = on.head(call).await?;
     let mut answer = respond::xml(tagging::document(&head.tags));
@@ -46,7 +46,7 @@ pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
     Ok(answer)
 }
 
-/// DeleteObjectTagging.
+/// Answers DeleteObjectTagging.
 pub async fn delete_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     set_of_object(call, on, Tags::new(), StatusCode::NO_CONTENT).await
 }
@@ -67,7 +67,7 @@ async fn set_of_object(
     Ok(answer)
 }
 
-/// PutBucketTagging.
+/// Answers PutBucketTagging.
 pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let tags = tagging::of_bucket(&document)?;
@@ -75,7 +75,7 @@ pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// GetBucketTagging.
+/// Answers GetBucketTagging.
 pub fn get_of_bucket(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
     if bucket.tags.is_empty() {
@@ -85,12 +85,12 @@ pub fn get_of_bucket(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(tagging::document(&bucket.tags)))
 }
 
-/// ListTagsForResource of S3 Control. No tags are no error there.
+/// Answers ListTagsForResource of S3 Control. No tags are no error there.
 pub fn list_of_resource(on: &Authorised<OnBucket>) -> Answer {
     respond::xml(s3_control::document(&on.bucket().tags))
 }
 
-/// TagResource of S3 Control: other tags stay.
+/// Answers TagResource of S3 Control: other tags stay.
 pub async fn tag_resource(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let added = s3_control::tags(&call.document(MAX_DOCUMENT_BYTES).await?)?;
     change_of_bucket(call, on, move |tags| {
@@ -100,7 +100,7 @@ pub async fn tag_resource(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3R
     .await
 }
 
-/// UntagResource of S3 Control.
+/// Answers UntagResource of S3 Control.
 pub async fn untag_resource(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let removed = s3_control::removed(&call.target.query)?;
     change_of_bucket(call, on, move |tags| {
@@ -127,7 +127,7 @@ async fn change_of_bucket(
     }
 }
 
-/// DeleteBucketTagging.
+/// Answers DeleteBucketTagging.
 pub async fn delete_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let name = &on.bucket().name;
     call.model.set_bucket_tags(name, Tags::new()).await?;

@@ -8,30 +8,31 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::route::BucketOp;
 use crate::s3::xml::Writer;
 
-/// GetBucketAbac: tags of buckets take no part in the decision.
+/// Answers GetBucketAbac: tags of buckets take no part in the decision.
 pub fn abac(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut xml = Writer::new("AbacStatus");
     xml.text("Status", "Disabled");
     Ok(respond::xml(xml))
 }
 
-/// GetBucketAccelerateConfiguration.
+/// Answers GetBucketAccelerateConfiguration.
 pub fn accelerate(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(Writer::new("AccelerateConfiguration")))
 }
 
-/// GetBucketLogging.
+/// Answers GetBucketLogging.
 pub fn logging(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(Writer::new("BucketLoggingStatus")))
 }
 
-/// GetBucketReplication.
+/// Answers GetBucketReplication.
 pub fn replication(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let none = S3Error::from(Code::ReplicationConfigurationNotFoundError);
     Err(none.with("BucketName", &on.bucket().name))
 }
 
-/// The lists of configurations that have an id; with an id, the configuration itself.
+/// Answers the lists of configurations that have an id, and requests for one of them: there are
+/// none.
 pub fn list(call: &Call<'_>, on: &Authorised<OnBucket>, op: BucketOp) -> S3Result<Answer> {
     if call.target.query.single("id")?.is_some() {
         let none = S3Error::from(Code::NoSuchConfiguration);

@@ -27,7 +27,7 @@ const REQUEST_TAG: &str = "s3:requestobjecttag";
 /// The most uploads or parts of one answer.
 const MAX_ENTRIES: usize = 1000;
 
-/// CreateMultipartUpload.
+/// Answers CreateMultipartUpload.
 pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let headers = metadata::of_headers(call.headers)?;
     let algorithm = chosen_algorithm(call)?;
@@ -95,7 +95,7 @@ pub async fn read_early(
     Ok(())
 }
 
-/// The protection that the headers ask for.
+/// Returns the protection that the headers ask for.
 fn new_lock(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<ObjectLock> {
     let lock = lock::of_headers(call.headers, call.now_ms())?;
     match lock.is_empty() || on.bucket().lock.is_some() {
@@ -127,7 +127,7 @@ fn chosen_kind(
     }
 }
 
-/// The upload that a request names, by its id and its key.
+/// Returns the upload that a request names, by its id and its key.
 ///
 /// # Errors
 /// [`Code::NoSuchUpload`].
@@ -136,7 +136,7 @@ pub async fn named(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Uploa
     Ok(call.model.upload(on.bucket(), on.key(), &id).await?)
 }
 
-/// The id that a request names.
+/// Returns the id that a request names.
 ///
 /// # Errors
 /// [`Code::NoSuchUpload`] for what cannot be one.
@@ -145,14 +145,14 @@ pub fn upload_id(call: &Call<'_>) -> S3Result<Id> {
     Ok(text.parse().map_err(|_| Code::NoSuchUpload)?)
 }
 
-/// AbortMultipartUpload.
+/// Answers AbortMultipartUpload.
 pub async fn abort(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let id = upload_id(call)?;
     call.model.abort_upload(on.bucket(), on.key(), &id).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// ListParts.
+/// Answers ListParts.
 pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let limit = count_parameter(call, "max-parts", MAX_ENTRIES, MAX_ENTRIES)?;
     let after = count_parameter(call, "part-number-marker", 0, u16::MAX.into())? as u16;
@@ -233,7 +233,7 @@ fn write_algorithm(xml: &mut Writer, upload: &Upload) {
     );
 }
 
-/// ListMultipartUploads.
+/// Answers ListMultipartUploads.
 pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let query = &call.target.query;
     let limit = count_parameter(call, "max-uploads", MAX_ENTRIES, MAX_ENTRIES)?;
@@ -276,7 +276,7 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     Ok(respond::xml(xml))
 }
 
-/// The markers of the next page: whichever of the last upload and the last prefix is later.
+/// Writes the markers of the next page: whichever of the last upload and the last prefix is later.
 fn write_next(xml: &mut Writer, page: &UploadPage, encoding: Encoding) -> S3Result<()> {
     let (upload, prefix) = (page.uploads.last(), page.prefixes.last());
     let (key, id) = match (upload, prefix) {

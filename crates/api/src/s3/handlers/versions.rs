@@ -11,7 +11,8 @@ use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
 use crate::s3::xml::Writer;
 
-/// ListObjectVersions. In a bucket that never had versions, each object is the version `null`.
+/// Answers ListObjectVersions. In a bucket that never had versions, each object is the version
+/// `null`.
 pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let query = &call.target.query;
     let given = |name: &str| Ok::<_, S3Error>(query.single(name)?.filter(|text| !text.is_empty()));

@@ -19,7 +19,7 @@ const MAX_DOCUMENT_BYTES: usize = 128 << 10;
 /// The most routing rules.
 const MAX_RULES: usize = 50;
 
-/// PutBucketWebsite.
+/// Answers PutBucketWebsite.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let website = parse(&document)?;
@@ -28,13 +28,13 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// DeleteBucketWebsite.
+/// Answers DeleteBucketWebsite.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     call.model.set_website(&on.bucket().name, |_| None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// GetBucketWebsite.
+/// Answers GetBucketWebsite.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
     let Some(website) = &bucket.website else {
@@ -224,7 +224,7 @@ fn status(text: &str, valid: std::ops::RangeInclusive<u16>) -> Option<u16> {
     text.parse().ok().filter(|status| valid.contains(status))
 }
 
-/// The host of a redirect. It becomes a part of a header.
+/// Reads the host of a redirect. It becomes a part of a header.
 fn host(element: &Element) -> S3Result<Option<String>> {
     let Some(host) = element.child_text("HostName")? else {
         return Ok(None);
@@ -248,7 +248,7 @@ fn protocol(element: &Element) -> S3Result<Option<String>> {
     }
 }
 
-/// A key, or the beginning of one.
+/// Reads a key, or the beginning of one.
 fn key(element: &Element, name: &str) -> S3Result<Option<String>> {
     match element.child_text(name)? {
         Some(key) if key.len() > MAX_KEY_BYTES => Err(Code::KeyTooLongError.into()),

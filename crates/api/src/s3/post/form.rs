@@ -63,7 +63,7 @@ enum State {
 }
 
 impl FormReader {
-    /// A reader for a body of this `Content-Type`.
+    /// Makes a reader for a body of this `Content-Type`.
     ///
     /// # Errors
     /// `PreconditionFailed` for a body that is not `multipart/form-data`, as in S3;
@@ -269,7 +269,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     None
 }
 
-/// The value of a parameter of a header, without its quotes.
+/// Returns the value of a parameter of a header, without its quotes.
 fn parameter(text: &str, name: &str) -> Option<String> {
     let mut rest = text;
     loop {
@@ -283,7 +283,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     }
 }
 
-/// A token or a quoted string, and what follows it.
+/// Returns a token or a quoted string, and what follows it.
 fn take_value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.trim_start().strip_prefix('"') else {
         let end = text.find(';').unwrap_or(text.len());

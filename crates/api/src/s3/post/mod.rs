@@ -50,13 +50,13 @@ impl Fields {
         Ok(())
     }
 
-    /// The value of a field, by lower-case name.
+    /// Returns the value of a field, by lower-case name.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(n, _)| n == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The value of a field that must be there.
+    /// Returns the value of a field that must be there.
     ///
     /// # Errors
     /// `InvalidArgument` that names it.
@@ -67,7 +67,7 @@ impl Fields {
         })
     }
 
-    /// All fields, by lower-case name, as they came.
+    /// Returns all fields, by lower-case name, as they came.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }

@@ -101,7 +101,7 @@ fn denied(why: impl Into<String>) -> S3Error {
 }
 
 impl Policy {
-    /// The policy of a form that nobody signed: it sets no limit.
+    /// Makes the policy of a form that nobody signed: it sets no limit.
     pub fn unlimited() -> Policy {
         Policy {
             expires_ms: i128::MAX,
@@ -245,7 +245,7 @@ fn equal(field: &str, value: &str) -> Condition {
     }
 }
 
-/// A number, which some clients write as a string.
+/// Reads a number, which some clients write as a string.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.parse().ok(),

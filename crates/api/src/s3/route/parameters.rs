@@ -80,8 +80,9 @@ const PLAIN_PARAMETERS: [&str; 20] = [
     "x-id",
 ];
 
-/// The parameter that names a sub-resource: a known one, or in a request that changes something any
-/// unknown one without a value. Reads ignore others as S3 does: links such as `font.eot?iefix` are common.
+/// Returns the parameter that names a sub-resource: a known one, or in a request that changes
+/// something any unknown one without a value. Reads ignore others as S3 does: links such as
+/// `font.eot?iefix` are common.
 ///
 /// # Errors
 /// `InvalidArgument` for two of them: one would be ignored.

@@ -32,7 +32,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// The answer, and the body as far as it was read.
+    /// Returns the answer, and the body as far as it was read.
     #[boxed]
     pub(super) async fn answer(
         &mut self,

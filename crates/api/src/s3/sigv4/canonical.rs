@@ -21,7 +21,7 @@ pub enum Candidate {
     Listening,
 }
 
-/// The canonical request. S3 neither normalises the path nor encodes it twice.
+/// Returns the canonical request. S3 neither normalises the path nor encodes it twice.
 pub fn request(
     presented: &Presented,
     request: &SignedParts<'_>,

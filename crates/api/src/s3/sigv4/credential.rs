@@ -46,13 +46,13 @@ impl Timestamp {
         Timestamp::parse(&time.format(BASIC).ok()?)
     }
 
-    /// The day.
+    /// Returns the day.
     pub fn date(&self) -> &str {
         self.text.get(..8).unwrap_or_default()
     }
 }
 
-/// ISO 8601's extended form, for messages.
+/// Formats a time in ISO 8601's extended form, for messages.
 pub(super) fn iso(millis: u64) -> String {
     let time = i64::try_from(millis / 1000)
         .ok()
@@ -97,7 +97,7 @@ impl Scope {
         })
     }
 
-    /// The scope as it is signed: without the access key.
+    /// Returns the scope as it is signed: without the access key.
     pub fn signed_text(&self) -> String {
         format!(
             "{}/{}/{}/{}",
@@ -188,7 +188,7 @@ fn of_header(text: &str, headers: &HeaderMap) -> S3Result<Presented> {
     })
 }
 
-/// `Credential`, `SignedHeaders` and `Signature`: each exactly once, nothing else.
+/// Returns `Credential`, `SignedHeaders` and `Signature`: each exactly once, nothing else.
 fn header_fields(text: &str) -> S3Result<[&str; 3]> {
     let names = ["Credential", "SignedHeaders", "Signature"];
     let mut values = [None; 3];

@@ -90,7 +90,7 @@ pub struct Verifier {
 const GLOBAL_REGION: &str = "us-east-1";
 
 impl Verifier {
-    /// A verifier for requests to `service` in `region`.
+    /// Makes a verifier for requests to `service` in `region`.
     pub fn new(region: impl Into<String>, service: &'static str) -> Verifier {
         Verifier {
             region: region.into(),
@@ -99,7 +99,7 @@ impl Verifier {
         }
     }
 
-    /// A verifier for requests to a service that AWS has once for all regions.
+    /// Makes a verifier for requests to a service that AWS has once for all regions.
     pub fn global(region: impl Into<String>, service: &'static str) -> Verifier {
         Verifier {
             global: true,
@@ -318,13 +318,13 @@ fn matches_hex(key: &hmac::Key, text: &[u8], signature: &str) -> bool {
         && hmac::verify(key, text, &expected).is_ok()
 }
 
-/// `InvalidAccessKeyId` that names the key.
+/// Makes an `InvalidAccessKeyId` that names the key.
 pub(crate) fn unknown_key(id: &str) -> S3Error {
     S3Error::from(Code::InvalidAccessKeyId).with("AWSAccessKeyId", id)
 }
 
-/// `SignatureDoesNotMatch`, with the text that the client should have signed. It repeats the
-/// request and tells nothing of the key.
+/// Makes a `SignatureDoesNotMatch`, with the text that the client should have signed. It repeats
+/// the request and tells nothing of the key.
 fn mismatch(presented: &Presented, text: &str, canonical: &[u8]) -> S3Error {
     let bytes: Vec<_> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     S3Error::from(Code::SignatureDoesNotMatch)

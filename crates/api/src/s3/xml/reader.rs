@@ -24,7 +24,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// The children, all of which must have one of these names.
+    /// Returns the children, all of which must have one of these names.
     ///
     /// # Errors
     /// [`Code::MalformedXML`] if there is another: a mistyped name must not be passed over.
@@ -37,7 +37,7 @@ impl Element {
         }
     }
 
-    /// The child of that name, if there is one.
+    /// Returns the child of that name, if there is one.
     ///
     /// # Errors
     /// [`Code::MalformedXML`] if there are several.
@@ -50,7 +50,7 @@ impl Element {
         }
     }
 
-    /// The text of the child of that name, if there is one.
+    /// Returns the text of the child of that name, if there is one.
     pub fn child_text(&self, name: &str) -> S3Result<Option<&str>> {
         match self.child(name)? {
             Some(child) if child.children.is_empty() => Ok(Some(&child.text)),
@@ -59,12 +59,12 @@ impl Element {
         }
     }
 
-    /// The text of a child that must be there.
+    /// Returns the text of a child that must be there.
     pub fn required_text(&self, name: &str) -> S3Result<&str> {
         self.child_text(name)?.ok_or_else(malformed)
     }
 
-    /// The text of every child of that name.
+    /// Returns the text of every child of that name.
     pub fn texts(&self, name: &str) -> Vec<String> {
         let found = self.children.iter().filter(|c| c.name == name);
         found.map(|c| c.text.clone()).collect()
@@ -171,7 +171,7 @@ impl Tree {
     }
 }
 
-/// One of the five predefined entities, or a character by number.
+/// Returns one of the five predefined entities, or a character by number.
 fn resolve(reference: &BytesRef<'_>) -> S3Result<char> {
     if let Some(c) = reference.resolve_char_ref().map_err(|_| malformed())? {
         return Ok(c);

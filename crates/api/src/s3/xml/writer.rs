@@ -80,21 +80,21 @@ impl Writer {
         }
     }
 
-    /// An element that holds text.
+    /// Writes an element that holds text.
     pub fn text(&mut self, name: &'static str, text: &str) {
         self.open(name);
         self.characters(text);
         self.close();
     }
 
-    /// An element that holds text, if there is any.
+    /// Writes an element that holds text, if there is any.
     pub fn optional(&mut self, name: &'static str, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
         }
     }
 
-    /// An element that holds a number or another plain value.
+    /// Writes an element that holds a number or another plain value.
     pub fn value(&mut self, name: &'static str, value: impl std::fmt::Display) {
         self.text(name, &value.to_string());
     }

@@ -9,7 +9,8 @@ use crate::config::{CertificateFiles, Tls, file};
 const TLS_LISTENERS: [&str; 5] = ["s3", "web", "k2v", "admin", "console"];
 
 impl Check {
-    /// `has_acme` is true if there will be certificates of an authority.
+    /// Checks the settings of TLS. `has_acme` is true if there will be certificates of an
+    /// authority.
     pub(super) fn tls(&mut self, tls: &file::Tls, data_dir: &Path, has_acme: bool) -> Option<Tls> {
         let all = || TLS_LISTENERS.map(String::from).to_vec();
         let listeners = tls.listeners.clone().unwrap_or_else(all);

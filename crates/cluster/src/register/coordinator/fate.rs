@@ -165,8 +165,8 @@ mod tests {
         Stamp::new(millis, 0, Writer(1))
     }
 
-    /// Three replicas tell under which stamps they accepted the write, and from when on they
-    /// remember; `None` does not answer.
+    /// Returns the fate if three replicas tell under which stamps they accepted the write, and from
+    /// when on they remember; `None` does not answer.
     fn fate(told: [Option<(&[u64], u64)>; 3], epoch: u64) -> intent::Fate {
         let intent = Intent {
             write: Id([1; 16]),

@@ -41,7 +41,7 @@ pub(crate) struct VerifyReply {
 }
 
 impl VerifyReply {
-    /// The reply of a node that knows nothing of a verification that is to be stopped.
+    /// Returns the reply of a node that knows nothing of a verification that is to be stopped.
     pub fn ended_early() -> VerifyReply {
         let findings = Findings {
             unchecked: vec!["everything: the verification was stopped".into()],

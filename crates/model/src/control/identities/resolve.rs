@@ -149,8 +149,8 @@ impl Resolver<'_> {
         Some(found.named())
     }
 
-    /// The policies that limit a session; `None` if nothing does. One that is gone denies everything:
-    /// what it denied must not be allowed without it.
+    /// Returns the policies that limit a session; `None` if nothing does. One that is gone denies
+    /// everything: what it denied must not be allowed without it.
     fn limits(&mut self, session: &Session) -> Option<Vec<Named>> {
         if session.policy.is_none() && session.policies.is_empty() {
             return None;

@@ -19,7 +19,7 @@ pub(super) struct Batch<'c> {
 }
 
 impl<'c> Batch<'c> {
-    /// `but` is a segment that gets no values, if any.
+    /// Makes an empty batch. `but` is a segment that gets no values, if any.
     pub fn new(core: &'c Core, but: Option<u32>) -> Batch<'c> {
         Batch {
             core,

@@ -11,6 +11,7 @@ mod purity;
 mod settings;
 mod source;
 mod tables;
+mod verbs;
 mod words;
 
 /// Files of a repository, by path.

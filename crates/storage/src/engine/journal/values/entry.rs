@@ -22,13 +22,15 @@ impl Entry<'_> {
     }
 }
 
-/// Appends an entry.
+/// Appends an entry. `seal` is the segment's, so that entries of another segment or store do not
+/// count.
 pub fn push_entry(bytes: &mut Vec<u8>, seal: u32, key: &[u8], value: &[u8]) {
     let lengths = [
         &(key.len() as u16).to_be_bytes()[..],
         &(value.len() as u32).to_be_bytes(),
     ]
     .concat();
+    // Not of the value: that has a checksum of its own, which is verified when it is read.
     let checksum = crc32c_of(&[&seal.to_be_bytes(), &lengths, key]);
     for part in [
         &ENTRY_MAGIC[..],

@@ -44,7 +44,7 @@ pub(super) fn numbers_of(value: &Value) -> Option<Numbers> {
 }
 
 impl Doing {
-    /// The version that the requests ask about.
+    /// Returns the version that the requests ask about.
     pub(super) fn about(&self) -> Option<VersionName> {
         match self.call {
             Call::Look(name) | Call::Kill(name) | Call::Change(name, _) => Some(name),
