@@ -18,11 +18,10 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::s3::iso_time;
 use crate::serve::Peer;
 
 /// The lines that wait for a slow target.
@@ -93,7 +92,7 @@ impl Audit {
         };
         let peer = request.extensions.get::<Peer>();
         let record = Record {
-            time: rfc3339(shared.clock.now_millis()),
+            time: iso_time(shared.clock.now_millis()),
             door,
             request_id: request_id.to_owned(),
             from: peer.map(|peer| peer.0.to_canonical().to_string()),
@@ -129,12 +128,6 @@ impl Recent {
             self.bytes -= oldest.len();
         }
     }
-}
-
-fn rfc3339(millis: u64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
-    let text = time.ok().and_then(|time| time.format(&Rfc3339).ok());
-    text.unwrap_or_default()
 }
 
 /// A line. The documentation for operators tells the meaning of each member.

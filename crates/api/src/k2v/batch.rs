@@ -3,9 +3,9 @@
 use archipel_model::Bucket;
 use archipel_model::k2v::{Insert, Item, ItemName, Page, Range};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::answer::{ItemText, json, parse, token, value};
+use super::answer::{ItemText, json, parse_all, token, value};
 use super::route::limit;
 use super::service::Permit;
 use crate::s3::call::Call;
@@ -28,7 +28,13 @@ struct InsertText {
     sk: String,
     #[serde(default)]
     ct: Option<String>,
+    /// A deletion is asked for by `null`, not by leaving it out.
+    #[serde(deserialize_with = "value_or_null")]
     v: Option<String>,
+}
+
+fn value_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(deserializer)
 }
 
 impl InsertText {
@@ -83,7 +89,7 @@ impl Search {
     }
 
     fn range(&self) -> S3Result<Range> {
-        Ok(Range {
+        let range = Range {
             pk: self.partition_key.clone(),
             prefix: self.prefix.clone(),
             start: self.start.clone(),
@@ -92,7 +98,9 @@ impl Search {
             reverse: self.reverse,
             conflicts_only: self.conflicts_only,
             tombstones: self.tombstones,
-        })
+        };
+        range.check()?;
+        Ok(range)
     }
 
     /// Returns true if an item is among those that are searched.
@@ -146,7 +154,7 @@ fn check_count(what: &str, count: usize, most: usize) -> S3Result<()> {
 pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
-    let inserts: Vec<InsertText> = parse(&document)?;
+    let inserts: Vec<InsertText> = parse_all(&document)?;
     drop(document);
     check_count("items", inserts.len(), MAX_INSERTS)?;
     let inserts: S3Result<Vec<Insert>> = inserts.into_iter().map(InsertText::insert).collect();
@@ -158,7 +166,7 @@ pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -
 pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
-    let searches: Vec<Search> = parse(&document)?;
+    let searches: Vec<Search> = parse_all(&document)?;
     check_count("searches", searches.len(), MAX_SEARCHES)?;
     let (mut singles, mut ranges) = (Vec::new(), Vec::new());
     for (number, search) in searches.iter().enumerate() {
@@ -198,7 +206,7 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
 pub async fn delete(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
-    let deletions: Vec<Deletion> = parse(&document)?;
+    let deletions: Vec<Deletion> = parse_all(&document)?;
     check_count("searches", deletions.len(), MAX_SEARCHES)?;
     let mut checked = Vec::with_capacity(deletions.len());
     for deletion in &deletions {

@@ -103,8 +103,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     let polling = permit.poll()?;
     let polled = call.model.poll_item(bucket, &name, &seen, time).await?;
     drop(polling);
-    // The permission may have ended meanwhile.
-    permit.bucket()?;
+    permit.confirm(bucket).await?;
     accepted.answer(&polled.ok_or(Code::NotModified)?)
 }
 

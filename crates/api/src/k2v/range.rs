@@ -5,7 +5,7 @@ use archipel_model::k2v::Range;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{ItemText, json, parse, token, token_text};
+use super::answer::{ItemText, Object, json, parse, token, token_text};
 use super::items::poll_time;
 use super::service::Permit;
 use crate::s3::call::Call;
@@ -42,7 +42,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     let poll: PollText = {
         let document = call.document(MAX_DOCUMENT_BYTES).await?;
         let _place = permit.batch().await;
-        parse(&document)?
+        parse::<Object<PollText>>(&document)?.0
     };
     let marker = poll.seen_marker.as_deref().map(token).transpose()?;
     let time = poll_time(poll.timeout);
@@ -58,8 +58,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     let polled = model.poll_range(bucket, &range, marker.as_deref(), time);
     let polled = polled.await?;
     drop(polling);
-    // The permission may have ended meanwhile.
-    permit.bucket()?;
+    permit.confirm(bucket).await?;
     let polled = polled.ok_or(Code::NotModified)?;
     let document = PolledText {
         seen_marker: token_text(&polled.marker),

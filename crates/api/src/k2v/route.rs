@@ -67,6 +67,9 @@ impl Operation {
 /// [`Code::MethodNotAllowed`], [`Code::InvalidArgument`] for a parameter that the operation does not
 /// have.
 pub fn route(method: &Method, target: &Target) -> S3Result<Operation> {
+    if target.control {
+        return Err(Code::MethodNotAllowed.into());
+    }
     let query = &target.query;
     let is_search = method.as_str() == "SEARCH";
     let is_post = *method == Method::POST;

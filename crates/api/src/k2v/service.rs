@@ -1,5 +1,7 @@
 //! The way from a request to an answer: address, operation, signature, permission, handler.
 
+mod permit;
+
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use archipel_base::boxed;
 use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
-use archipel_model::{Bucket, Model};
+use archipel_model::Model;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -18,13 +20,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::route::{Operation, route};
 use super::{answer, batch, index, items, range};
 use crate::audit::{Audit, Entry};
-use crate::s3::auth::{self, Caller, Surroundings};
+use crate::s3::auth::Caller;
 use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -33,7 +35,9 @@ use crate::s3::service::{counted, leave, log_cause, set_length};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
-use crate::serve::{Body, BoxError, Door, Limits, Metrics, Peer, Rates, Secure, spans};
+use crate::serve::{Body, BoxError, Door, Limits, Metrics, Rates, spans};
+
+pub use permit::Permit;
 
 /// The most polls at once.
 const POLLS: usize = 20_000;
@@ -335,65 +339,4 @@ async fn permit_and_answer(
         Operation::PollRange => Box::pin(range::poll(call, &bucket, &permit)),
     };
     answering.await
-}
-
-/// What a caller may do now, and the room for it.
-pub struct Permit<'a> {
-    shared: &'a Shared,
-    parts: &'a Parts,
-    caller: Caller,
-    operation: Operation,
-    name: &'a str,
-}
-
-impl Permit<'_> {
-    /// Returns the bucket if the caller may use it for the operation at present. This is the one
-    /// place of this API that decides about permissions.
-    ///
-    /// # Errors
-    /// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
-    pub fn bucket(&self) -> S3Result<Arc<Bucket>> {
-        let (model, action) = (&self.shared.model, self.operation.action());
-        let parts = self.parts;
-        let around = Surroundings {
-            now_ms: self.shared.clock.now_millis(),
-            secure: parts.extensions.get::<Secure>().is_some(),
-            peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
-            region: &self.shared.config.region,
-            headers: &parts.headers,
-        };
-        auth::granted(model, &self.caller, &around, action, self.name)
-    }
-
-    /// Waits for room for a large request, whose document has come: slow clients hold no room.
-    pub async fn batch(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
-        self.shared.batches.acquire().await.ok()
-    }
-
-    /// Returns room for a poll.
-    ///
-    /// # Errors
-    /// [`Code::SlowDown`] if too many polls wait.
-    pub fn poll(&self) -> S3Result<Polling<'_>> {
-        let place = self.shared.polls.try_acquire();
-        let place = place.map_err(|_| Code::SlowDown)?;
-        self.shared.polling.inc();
-        Ok(Polling {
-            gauge: &self.shared.polling,
-            _place: place,
-        })
-    }
-}
-
-/// A poll that waits.
-pub struct Polling<'a> {
-    gauge: &'a Gauge,
-    _place: SemaphorePermit<'a>,
-}
-
-impl Drop for Polling<'_> {
-    fn drop(&mut self) {
-        self.gauge.dec();
-    }
 }

@@ -223,6 +223,80 @@ async fn permissions_are_those_of_objects() {
     polled.is(403, "AccessDenied");
 }
 
+/// A refused batch changes nothing, and what is left out of a document is no deletion.
+#[tokio::test]
+async fn refused_batches_change_nothing() {
+    let door = Door::new().await;
+    let batch = async |query: &[(&str, &str)], document: Value| {
+        let body = document.to_string();
+        door.send("POST", None, query, &[], body.as_bytes()).await
+    };
+    let kept = json!([{"pk": "p", "sk": "a", "v": STANDARD.encode("kept")}]);
+    assert_eq!(batch(&[], kept).await.status, 204);
+    let item = async || {
+        let query = [("sort_key", "a")];
+        door.send("GET", Some("p"), &query, &[], b"").await
+    };
+    let token = item().await.token();
+    let large = |text: &str| STANDARD.encode(text.repeat(200 << 10));
+    let full = ["x", "y", "z"].map(|text| json!({"pk": "q", "sk": "b", "v": large(text)}));
+    let mut too_many = vec![json!({"pk": "q", "sk": "a", "v": "YQ=="})];
+    too_many.extend(full);
+    for (query, document) in [
+        (
+            &[("delete", "")][..],
+            json!([{"partitionKey": "p"}, {"partitionKey": ""}]),
+        ),
+        (
+            &[("delete", "")],
+            json!([{"partitionKey": "p"}, {"partitionKey": "q", "prefix": "\0"}]),
+        ),
+        (&[("delete", "")], json!([["p", null, null, null, false]])),
+        (&[], json!([{"pk": "p", "sk": "a", "ct": token}])),
+        (&[], json!([["p", "a", token, "YQ=="]])),
+        (&[], json!(too_many)),
+    ] {
+        assert_eq!(
+            batch(query, document.clone()).await.status,
+            400,
+            "{document}"
+        );
+    }
+    assert_eq!(item().await.json(), json!([STANDARD.encode("kept")]));
+    let query = [("sort_key", "a")];
+    door.send("GET", Some("q"), &query, &[], b"")
+        .await
+        .is(404, "NoSuchKey");
+}
+
+/// A poll that waited is decided about with what counts then.
+#[tokio::test(start_paused = true)]
+async fn a_poll_tells_nothing_to_a_key_that_was_disabled_meanwhile() {
+    let door = Door::new().await;
+    door.item(&Method::PUT, None, b"one").await;
+    let token = door.item(&Method::GET, None, b"").await.token();
+    let bucket = door.model.bucket("bucket").unwrap().unwrap();
+    let query = [
+        ("sort_key", "s k/ö"),
+        ("causality_token", &*token),
+        ("timeout", "60"),
+    ];
+    let poll = door.send("GET", Some("p/ä b"), &query, &[], b"");
+    let meanwhile = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let disabled = door.model.disable_access_key(&door.signer.access_key, true);
+        disabled.await.unwrap();
+        let insert = archipel_model::k2v::Insert {
+            name: archipel_model::k2v::ItemName::new("p/ä b", "s k/ö").unwrap(),
+            token: None,
+            value: Some(Bytes::from_static(b"secret")),
+        };
+        door.model.insert_item(&bucket, &insert).await.unwrap();
+    };
+    let (polled, ()) = tokio::join!(poll, meanwhile);
+    polled.is(403, "InvalidAccessKeyId");
+}
+
 #[tokio::test]
 async fn unsigned_and_wrongly_signed_requests_are_refused() {
     let mut door = Door::new().await;

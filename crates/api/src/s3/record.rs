@@ -5,10 +5,9 @@
 use archipel_model::Event;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::owner::Owner;
+use super::respond::iso_time;
 
 /// The bytes of a key that are escaped for a target.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
@@ -64,7 +63,7 @@ fn record(
         "eventVersion": "2.3",
         "eventSource": "aws:s3",
         "awsRegion": region,
-        "eventTime": rfc3339(event.time_ms),
+        "eventTime": iso_time(event.time_ms),
         "eventName": name,
         "userIdentity": { "principalId": principal.unwrap_or("anonymous") },
         "requestParameters": { "sourceIPAddress": event.address.as_deref().unwrap_or("") },
@@ -80,13 +79,6 @@ fn record(
             "object": object,
         },
     })
-}
-
-/// Returns a time in milliseconds since 1970 as messages have it.
-pub fn rfc3339(millis: u64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
-    let text = time.ok().and_then(|time| time.format(&Rfc3339).ok());
-    text.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! Source: AWS, "Event message structure".
 
-use archipel_api::s3::record::{for_target, rfc3339};
+use archipel_api::s3::iso_time;
+use archipel_api::s3::record::for_target;
 use archipel_model::Event;
 use serde_json::json;
 
@@ -31,7 +32,7 @@ impl Message {
         let text = json!({
             "Service": "Amazon S3",
             "Event": "s3:TestEvent",
-            "Time": rfc3339(now_ms),
+            "Time": iso_time(now_ms),
             "Bucket": bucket,
             "RequestId": request_id,
             "HostId": "",

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use archipel_api::s3::record::rfc3339;
+use archipel_api::s3::iso_time;
 use async_trait::async_trait;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -125,7 +125,7 @@ impl server::Server for Server {
     }
 
     async fn send(&self, connection: &Connection, message: &Message) -> Result<(), String> {
-        let time = rfc3339(message.time_ms);
+        let time = iso_time(message.time_ms);
         // A command outside a transaction is one of its own: it is committed when it returns.
         let stored = connection
             .client

@@ -1,6 +1,6 @@
 //! Operations on single items.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
-use super::siblings::{Sibling, Siblings};
+use super::siblings::{Sibling, Siblings, VALUE_OVERHEAD};
 use super::token::Token;
-use super::{BATCHED_READS, Item, ItemName, MAX_VALUE_BYTES, topic_of_item};
+use super::{BATCHED_READS, Item, ItemName, MAX_ITEM_BYTES, MAX_VALUE_BYTES, topic_of_item};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -40,6 +40,23 @@ pub struct Insert {
 
 /// A checked insert: what the client has seen, and the new value.
 type Write = (Option<Token>, Option<Bytes>);
+
+/// Checks that the values which are inserted into one item at once can stay together: none of them has seen
+/// another one.
+fn check_together(writes: &[Write]) -> Result<(), Error> {
+    let values: BTreeSet<&Bytes> = writes
+        .iter()
+        .filter_map(|(_, value)| value.as_ref())
+        .collect();
+    let bytes: usize = values
+        .iter()
+        .map(|value| value.len() + VALUE_OVERHEAD)
+        .sum();
+    match bytes > MAX_ITEM_BYTES {
+        true => Err(Error::TooManyValues),
+        false => Ok(()),
+    }
+}
 
 /// A version of an item's row.
 pub(super) struct Version {
@@ -281,6 +298,9 @@ impl Model {
             let seen = self.check_insert(bucket, &insert)?;
             let of_item = by_item.entry(insert.name).or_default();
             of_item.push((seen, insert.value));
+        }
+        for writes in by_item.values() {
+            check_together(writes)?;
         }
         let bundle = &self.cluster().bundle();
         let writes = by_item.iter().map(|(name, writes)| async move {

@@ -52,7 +52,11 @@ pub struct Page {
 }
 
 impl Range {
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Checks the keys.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`].
+    pub fn check(&self) -> Result<(), Error> {
         check_pk(&self.pk)?;
         for key in [&self.prefix, &self.start, &self.end].into_iter().flatten() {
             check_key("sort key", key)?;

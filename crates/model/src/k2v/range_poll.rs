@@ -98,7 +98,8 @@ impl Model {
                 };
                 let is_news = match before {
                     Some(before) => version.has_changed_since(before),
-                    None => token.tombstone.is_none(),
+                    // A marker has tombstones, too. So this one came and went since.
+                    None => token.tombstone.is_none() || seen.is_some(),
                 };
                 let is_full = bytes > MAX_PAGE_BYTES;
                 if is_news && is_full {

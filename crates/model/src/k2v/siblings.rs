@@ -31,7 +31,7 @@ use super::token::Token;
 use crate::error::{Error, damaged_row};
 
 /// The size that each value counts besides its bytes.
-const VALUE_OVERHEAD: usize = 32;
+pub(super) const VALUE_OVERHEAD: usize = 32;
 
 /// In the counter of items in conflict: the part of the number of objects that counts an item. The
 /// lower bits count values.

@@ -1,6 +1,6 @@
 //! Listening to the events of all buckets: each bucket decides about its own.
 
-use archipel_access::Action;
+use archipel_access::{Action, Decision};
 use archipel_model::Bucket;
 
 use super::check::AccessCheck;
@@ -16,9 +16,15 @@ impl Authorised<OnEvents> {
     /// Returns true if the caller may listen to a bucket.
     pub fn covers(&self, call: &Call<'_>, bucket: &Bucket) -> bool {
         let check = AccessCheck::new(call, &self.caller, bucket, None);
-        let decision = check.decide(Action::ListenBucketNotification, None);
-        decision.is_allowed()
+        may_listen(|action| check.decide(action, None))
     }
+}
+
+/// Returns true if a caller may listen to a bucket. Events tell the keys that a listing would, so a denial of
+/// the listing counts.
+pub(super) fn may_listen(decide: impl Fn(Action) -> Decision) -> bool {
+    decide(Action::ListenBucketNotification).is_allowed()
+        && !decide(Action::ListBucket).is_explicit_deny()
 }
 
 /// Decides whether the caller may listen to those buckets on which it has the right to.

@@ -221,6 +221,7 @@ pub fn bucket(
             let location = || allowed(Action::GetBucketLocation).is_allowed();
             list.is_allowed() || (!list.is_explicit_deny() && location())
         }
+        BucketOp::ListenBucketNotification => listening::may_listen(allowed),
         op => op
             .actions()
             .iter()

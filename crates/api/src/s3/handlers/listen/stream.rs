@@ -112,7 +112,8 @@ async fn of_all(
         let is_seen = match decided.get(&event.bucket_id) {
             Some(is_seen) => *is_seen,
             None => {
-                let found = call.model.find_bucket(&event.bucket).await?;
+                // A bucket that cannot be found is most likely deleted. Its events are not seen; others are.
+                let found = call.model.find_bucket(&event.bucket).await.ok().flatten();
                 let found = found.filter(|bucket| bucket.id == event.bucket_id);
                 found.is_some_and(|bucket| on.covers(call, &bucket))
             }

@@ -1,0 +1,92 @@
+//! What a caller may do, and the room for it.
+
+use std::sync::Arc;
+
+use archipel_model::Bucket;
+use http::request::Parts;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::SemaphorePermit;
+
+use super::Shared;
+use crate::k2v::route::Operation;
+use crate::s3::auth::{self, Caller, Surroundings};
+use crate::s3::error::{Code, S3Result};
+use crate::serve::{Peer, Secure};
+
+/// What a caller may do now, and the room for it.
+pub struct Permit<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) parts: &'a Parts,
+    pub(super) caller: Caller,
+    pub(super) operation: Operation,
+    pub(super) name: &'a str,
+}
+
+impl Permit<'_> {
+    /// Returns the bucket if the caller may use it for the operation at present. This is the one
+    /// place of this API that decides about permissions.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
+    pub fn bucket(&self) -> S3Result<Arc<Bucket>> {
+        self.bucket_for(&self.caller)
+    }
+
+    /// Decides again, before a poll answers that has waited: the key may have been disabled or have expired,
+    /// its user, a policy or the session may say otherwise, and the name may stand for another bucket.
+    ///
+    /// # Errors
+    /// As for a new request.
+    pub async fn confirm(&self, polled: &Bucket) -> S3Result<()> {
+        let caller = self.caller.renewed(&self.shared.model).await?;
+        match self.bucket_for(&caller)?.id == polled.id {
+            true => Ok(()),
+            false => Err(Code::NoSuchBucket.into()),
+        }
+    }
+
+    fn bucket_for(&self, caller: &Caller) -> S3Result<Arc<Bucket>> {
+        let (model, action) = (&self.shared.model, self.operation.action());
+        let parts = self.parts;
+        let around = Surroundings {
+            now_ms: self.shared.clock.now_millis(),
+            secure: parts.extensions.get::<Secure>().is_some(),
+            peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
+            region: &self.shared.config.region,
+            headers: &parts.headers,
+        };
+        auth::granted(model, caller, &around, action, self.name)
+    }
+
+    /// Waits for room for a large request, whose document has come: slow clients hold no room.
+    pub async fn batch(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.shared.batches.acquire().await.ok()
+    }
+
+    /// Returns room for a poll.
+    ///
+    /// # Errors
+    /// [`Code::SlowDown`] if too many polls wait.
+    pub fn poll(&self) -> S3Result<Polling<'_>> {
+        let place = self.shared.polls.try_acquire();
+        let place = place.map_err(|_| Code::SlowDown)?;
+        self.shared.polling.inc();
+        Ok(Polling {
+            gauge: &self.shared.polling,
+            _place: place,
+        })
+    }
+}
+
+/// A poll that waits.
+pub struct Polling<'a> {
+    gauge: &'a Gauge,
+    _place: SemaphorePermit<'a>,
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}
