@@ -14,6 +14,8 @@
 //! A creation writes its bucket's row and then reads the user's. A change of the quota writes the user's row and then
 //! reads those of all buckets. So one of the two sees the other, and each bucket gets a portion.
 
+mod token;
+
 use std::sync::Arc;
 
 use archipel_base::{Id, boxed};
@@ -22,9 +24,9 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Counted, exceeded, sum};
 use crate::Model;
-use crate::bucket::{Bucket, FencingToken};
+use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::fence::{PAUSE, RETRIES, TOKEN_MS};
+use crate::fence::{PAUSE, RETRIES};
 use crate::identity::{Attached, Changed, User, unique_id};
 use crate::quota::{Lent, Quota, Usage, lend};
 
@@ -312,50 +314,6 @@ impl Model {
             least: sum(counted.iter().map(|one| one.least)),
             most: sum(counted.iter().map(|one| one.most)),
         })
-    }
-
-    /// Returns true if an operation has the token.
-    fn is_taken(&self, user: &User) -> bool {
-        let taken = user.token.taken_ms;
-        taken.is_some_and(|taken| self.now_ms().abs_diff(taken) <= TOKEN_MS)
-    }
-
-    /// Takes the fencing token in a user's row, and makes another change of the row with it.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchEntity`]; [`Error::Conflict`] if another operation has the token.
-    async fn take_user_token(
-        &self,
-        name: &str,
-        change: impl Fn(&mut User) + Send + Sync,
-    ) -> Result<Changed<Arc<User>>, Error> {
-        let now = self.now_ms();
-        self.change_entity::<User>(name, move |user| {
-            if self.is_taken(user) {
-                return Err(Error::Conflict);
-            }
-            user.token = FencingToken {
-                number: user.token.number + 1,
-                taken_ms: Some(now),
-            };
-            change(user);
-            Ok(())
-        })
-        .await
-    }
-
-    /// Releases the token, unless another operation has taken a later one. It times out if this fails.
-    async fn release_user_token(&self, held: &User) {
-        let number = held.token.number;
-        let released = self.change_entity::<User>(&held.name, move |user| {
-            if user.token.number == number {
-                user.token.taken_ms = None;
-            }
-            Ok(())
-        });
-        if let Err(error) = released.await {
-            tracing::debug!(%error, user = held.name, "a fencing token is left to time out");
-        }
     }
 }
 
