@@ -158,6 +158,7 @@ impl Model {
             has_bucket_key: false,
             quota: None,
             portion: None,
+            portion_pending: false,
             generation: 0,
             token: FencingToken::default(),
         };

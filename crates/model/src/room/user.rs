@@ -8,8 +8,9 @@
 //!
 //! # No byte is lent twice
 //! A bucket that gives comes first: its fences hold the lower shares, and it is counted once more, before another
-//! one gets more. A change of a portion names the generation of the bucket that was counted, and raises it. So a
-//! division that was overtaken changes no bucket that a later one has changed.
+//! one gets more. Until its fences hold them, its row says that its portion is pending. So if a node dies before
+//! that, the next division sets the fences first. A change of a portion names the generation of the bucket that was
+//! counted, and raises it. So a division that was overtaken changes no bucket that a later one has changed.
 //!
 //! A creation writes its bucket's row and then reads the user's. A change of the quota writes the user's row and then
 //! reads those of all buckets. So one of the two sees the other, and each bucket gets a portion.
@@ -219,7 +220,8 @@ impl Model {
         let after = self.divide(held, wanted).await?;
         let lower = |(bucket, after): &(Arc<Bucket>, Option<Quota>)| {
             let lowest = after.map(|after| after.min(bucket.portion.unwrap_or(after)));
-            (lowest.is_some() && lowest != bucket.portion).then(|| (bucket.clone(), lowest))
+            let is_to_be_set = bucket.portion_pending || lowest != bucket.portion;
+            (lowest.is_some() && is_to_be_set).then(|| (bucket.clone(), lowest))
         };
         let lowered: Vec<_> = after.iter().filter_map(lower).collect();
         if !lowered.is_empty() {
@@ -279,13 +281,13 @@ impl Model {
     async fn set_portions(&self, all: &[(Arc<Bucket>, Option<Quota>)]) -> Result<(), Error> {
         let changed = all
             .iter()
-            .filter(|(bucket, portion)| bucket.portion != *portion);
+            .filter(|(bucket, portion)| bucket.portion_pending || bucket.portion != *portion);
         let changes = changed.map(|(bucket, portion)| self.set_portion(bucket, *portion));
         let changes: Vec<_> = changes.collect();
-        stream::iter(changes)
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await
+        // None is dropped half done: its bucket would be without room until the token times out.
+        let all = stream::iter(changes).buffer_unordered(AT_ONCE);
+        let done: Vec<Result<(), Error>> = all.collect().await;
+        done.into_iter().collect()
     }
 
     /// Gives a bucket another portion, unless it was changed since it was read.
@@ -296,12 +298,17 @@ impl Model {
                 return Err(Error::Conflict);
             }
             row.portion = portion;
+            row.portion_pending = true;
             row.generation += 1;
             Ok(())
         };
         let held = self.take_token(bucket, next).await?;
         let set = self.set_fences(&held, true).await;
-        if let Err(error) = self.release_token(&held).await {
+        let is_set = set.is_ok();
+        let released = self.release_token_with(&held, move |row| {
+            row.portion_pending = !is_set;
+        });
+        if let Err(error) = released.await {
             tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
         }
         set

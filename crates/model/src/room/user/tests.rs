@@ -1,3 +1,5 @@
+mod interrupted;
+
 use std::time::Duration;
 
 use archipel_access::Ownership;
