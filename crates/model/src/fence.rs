@@ -149,6 +149,10 @@ impl Model {
 
     /// Takes the bucket's token, opens all fences, and releases the token.
     pub(crate) async fn open_fences(&self, bucket: &Bucket) -> Result<(), Error> {
+        // A creation may have ended before it saw the quota of the bucket's user.
+        if bucket.token.is_new() && self.limit_new_bucket(bucket).await?.is_some() {
+            return Ok(());
+        }
         let held = self.take_token(bucket, |_| Ok(())).await?;
         self.set_fences(&held, true).await?;
         self.release_token(&held).await

@@ -12,8 +12,9 @@
 //! that, the next division sets the fences first. A change of a portion names the generation of the bucket that was
 //! counted, and raises it. So a division that was overtaken changes no bucket that a later one has changed.
 //!
-//! A creation writes its bucket's row and then reads the user's. A change of the quota writes the user's row and then
-//! reads those of all buckets. So one of the two sees the other, and each bucket gets a portion.
+//! A bucket's row begins with a portion of nothing if its node knows of the quota. A creation writes that row and then
+//! reads the user's. A change of the quota writes the user's row and then reads those of all buckets. So one of the
+//! two sees the other, and each bucket gets a portion. The first write ends a creation that was interrupted.
 
 mod token;
 
@@ -119,7 +120,15 @@ impl Model {
         Ok(users.into_iter().find(|user| user.owns(bucket)))
     }
 
-    /// Gives a new bucket a portion and opens its fences with it, if its user has a quota. Returns `None` if not.
+    /// Returns the portion that a new bucket begins with: its first write asks for more. `None` if its user has no
+    /// quota.
+    pub(crate) fn first_portion(&self, bucket: &Bucket) -> Result<Option<Quota>, Error> {
+        let quota = self.user_of(bucket)?.and_then(|user| user.quota);
+        Ok(quota.map(Quota::nothing))
+    }
+
+    /// Gives a new bucket another first portion and opens its fences with it, if its user has got another quota since
+    /// its row was made. Returns `None` if not.
     pub(crate) async fn limit_new_bucket(
         &self,
         bucket: &Bucket,
@@ -131,13 +140,16 @@ impl Model {
         let Some(quota) = user.and_then(|user| user.quota) else {
             return Ok(None);
         };
-        // The first write asks for more.
-        let nothing = Quota {
-            objects: quota.objects.map(|_| 0),
-            bytes: quota.bytes.map(|_| 0),
-        };
-        let limit = move |bucket: &mut Bucket| {
-            bucket.portion.get_or_insert(nothing);
+        let (before, nothing) = (bucket.portion, Some(quota.nothing()));
+        if before == nothing {
+            return Ok(None);
+        }
+        let limit = move |row: &mut Bucket| {
+            // Else the change of the quota has seen the bucket.
+            if row.portion == before {
+                row.portion = nothing;
+                row.portion_pending = true;
+            }
             Ok(())
         };
         self.change_settings(bucket, limit).await.map(Some)

@@ -82,3 +82,34 @@ async fn what_the_fences_of_a_bucket_still_allow_is_not_lent() {
     let late = put(&models[2], &first, "key", 1000).await;
     assert!(is_refused(&late), "{late:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_is_interrupted_leaves_a_bucket_with_a_limit() {
+    let (_world, models, key) = nodes().await;
+    let model = &models[0];
+    model.set_user_quota("ann", of_bytes(1000)).await.unwrap();
+    let created = create(model, "bucket", &key);
+    drop_when(created, || known(model, "bucket").is_some()).await;
+    let bucket = known(model, "bucket").unwrap();
+    let refused = put(&models[1], &bucket, "key", 1001).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    put(&models[1], &bucket, "key", 1000).await.unwrap();
+}
+
+/// The creation does not see the quota, and its setting does not see the bucket.
+#[tokio::test(start_paused = true)]
+async fn the_first_write_finds_a_quota_that_an_interrupted_creation_missed() {
+    let (_world, models, key) = nodes().await;
+    let model = &models[0];
+    let created = create(model, "bucket", &key);
+    drop_when(created, || known(model, "bucket").is_some()).await;
+    let set = model.change_entity::<User>("ann", |user| {
+        user.quota = Some(of_bytes(1000));
+        Ok(())
+    });
+    set.await.unwrap();
+    let bucket = known(model, "bucket").unwrap();
+    let refused = put(&models[1], &bucket, "key", 1001).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    put(&models[1], &bucket, "key", 1000).await.unwrap();
+}
