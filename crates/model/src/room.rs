@@ -110,10 +110,12 @@ impl Model {
         self.0.quotas.lock().clone()
     }
 
-    /// Counts what is used of quotas, again and again. Run it in a task of its own.
+    /// Counts what is used of quotas, again and again, and divides those of users where that is due. Run it in a task
+    /// of its own.
     #[boxed]
     pub async fn count_quotas_forever(&self) {
         loop {
+            self.divide_due_quotas().await;
             match self.count_quotas().await {
                 Ok(counted) => *self.0.quotas.lock() = counted,
                 Err(error) => {

@@ -76,10 +76,23 @@ impl Model {
         name: &str,
         quota: Quota,
     ) -> Result<Changed<Arc<User>>, Error> {
+        let (model, name) = (self.clone(), name.to_owned());
+        // It goes on without its caller: else the quota would be shown, and buckets would not have portions of it.
+        let set = tokio::spawn(carry(
+            async move { model.set_user_quota_now(&name, quota).await },
+        ));
+        let broken = |error| Error::Internal(format!("a quota was not set: {error}"));
+        set.await.map_err(broken)?
+    }
+
+    async fn set_user_quota_now(
+        &self,
+        name: &str,
+        quota: Quota,
+    ) -> Result<Changed<Arc<User>>, Error> {
         let mut tries = 0;
         let held = loop {
-            let taken = self.take_user_token(name, move |user| user.quota = quota.if_any());
-            match taken.await {
+            match self.write_user_quota(name, quota).await {
                 Err(Error::Conflict) if tries < RETRIES => {
                     tries += 1;
                     tokio::time::sleep(PAUSE).await;
@@ -88,8 +101,42 @@ impl Model {
             }
         };
         let lent = self.lend(&held.value, None).await;
-        self.release_user_token(&held.value).await;
+        self.release_user_token(&held.value, lent.is_ok()).await;
         lent.map(|()| held)
+    }
+
+    /// Takes the user's token and writes another quota into the row. The row says that a division is due.
+    async fn write_user_quota(
+        &self,
+        name: &str,
+        quota: Quota,
+    ) -> Result<Changed<Arc<User>>, Error> {
+        let change = move |user: &mut User| {
+            user.quota = quota.if_any();
+            user.is_undivided = true;
+        };
+        self.take_user_token(name, change).await
+    }
+
+    /// Divides the quotas whose buckets have no portions of them yet: a node has died, or buckets were busy for too long.
+    pub(super) async fn divide_due_quotas(&self) {
+        let users = self.entities::<User>().unwrap_or_default().into_iter();
+        for user in users.filter(|user| user.is_undivided && !self.is_taken(user)) {
+            if let Err(error) = self.divide_due_quota(&user.name).await {
+                tracing::debug!(%error, user = user.name, "a quota is not divided yet");
+            }
+        }
+    }
+
+    async fn divide_due_quota(&self, name: &str) -> Result<(), Error> {
+        let held = self.take_user_token(name, |_| ()).await?.value;
+        let lent = match held.is_undivided {
+            true => self.lend(&held, None).await,
+            // Another node has divided it meanwhile.
+            false => Ok(()),
+        };
+        self.release_user_token(&held, lent.is_ok()).await;
+        lent
     }
 
     /// Returns how many buckets a user created, and what they hold.
@@ -202,7 +249,7 @@ impl Model {
         let held = self.take_user_token(&user.name, |_| ()).await?.value;
         let lent = self.lend(&held, wanted).await;
         // Also if it failed, so that the next writer asks at once.
-        self.release_user_token(&held).await;
+        self.release_user_token(&held, lent.is_ok()).await;
         lent
     }
 

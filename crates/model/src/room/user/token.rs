@@ -39,12 +39,14 @@ impl Model {
         .await
     }
 
-    /// Releases the token, unless another operation has taken a later one. It times out if this fails.
-    pub(super) async fn release_user_token(&self, held: &User) {
+    /// Releases the token, unless another operation has taken a later one. It times out if this fails. `is_divided`
+    /// says that no division is due any more.
+    pub(super) async fn release_user_token(&self, held: &User, is_divided: bool) {
         let number = held.token.number;
         let released = self.change_entity::<User>(&held.name, move |user| {
             if user.token.number == number {
                 user.token.taken_ms = None;
+                user.is_undivided &= !is_divided;
             }
             Ok(())
         });

@@ -113,3 +113,35 @@ async fn the_first_write_finds_a_quota_that_an_interrupted_creation_missed() {
     assert!(is_refused(&refused), "{refused:?}");
     put(&models[1], &bucket, "key", 1000).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_counts_if_the_client_that_sets_it_goes_away() {
+    let (_world, models, key) = nodes().await;
+    let model = &models[0];
+    let bucket = create(model, "bucket", &key).await;
+    let quota = of_bytes(1000);
+    let is_set = || {
+        let users = model.entities::<User>().unwrap();
+        users.iter().any(|user| user.quota == Some(quota))
+    };
+    drop_when(model.set_user_quota("ann", quota), is_set).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let refused = put(&models[1], &bucket, "key", 1001).await;
+    assert!(is_refused(&refused), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_counts_soon_if_the_node_dies_that_sets_it() {
+    let (world, models, key) = nodes().await;
+    let bucket = create(&models[0], "bucket", &key).await;
+    let quota = of_bytes(1000);
+    models[0].write_user_quota("ann", quota).await.unwrap();
+    time_out(&world);
+    let counting = models[1].count_quotas_forever();
+    let counted = tokio::time::timeout(Duration::from_secs(5), counting).await;
+    assert!(counted.is_err());
+    let refused = put(&models[2], &bucket, "key", 1001).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    let ann = models[2].find_entity::<User>("ann").await.unwrap();
+    assert!(!ann.is_undivided && ann.quota == Some(quota));
+}
