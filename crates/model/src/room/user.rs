@@ -167,6 +167,22 @@ impl Model {
         Ok(users.into_iter().find(|user| user.owns(bucket)))
     }
 
+    /// Returns the user who created a bucket, as it is now; `None` if there is none any more.
+    async fn fresh_user_of(&self, bucket: &Bucket) -> Result<Option<Arc<User>>, Error> {
+        if bucket.user().is_none() {
+            return Ok(None);
+        }
+        if self.user_of(bucket)?.is_none() {
+            // This node may not have heard of the user yet.
+            self.refresh_all().await?;
+        }
+        let Some(user) = self.user_of(bucket)? else {
+            return Ok(None);
+        };
+        let user = self.refresh_entity::<User>(&user.name).await?;
+        Ok(user.filter(|user| user.owns(bucket)))
+    }
+
     /// Returns the portion that a new bucket begins with: its first write asks for more. `None` if its user has no
     /// quota.
     pub(crate) fn first_portion(&self, bucket: &Bucket) -> Result<Option<Quota>, Error> {
@@ -180,10 +196,7 @@ impl Model {
         &self,
         bucket: &Bucket,
     ) -> Result<Option<Arc<Bucket>>, Error> {
-        let Some(user) = self.user_of(bucket)? else {
-            return Ok(None);
-        };
-        let user = self.refresh_entity::<User>(&user.name).await?;
+        let user = self.fresh_user_of(bucket).await?;
         let Some(quota) = user.and_then(|user| user.quota) else {
             return Ok(None);
         };
@@ -228,17 +241,10 @@ impl Model {
     }
 
     async fn make_user_room_now(&self, bucket: &Bucket, wanted: Usage) -> Result<(), Error> {
-        let user = match self.user_of(bucket)? {
-            Some(user) => self.refresh_entity::<User>(&user.name).await?,
-            None => None,
-        };
-        let Some(user) = user.filter(|user| user.quota.is_some() && user.owns(bucket)) else {
+        let user = self.fresh_user_of(bucket).await?;
+        let Some(user) = user.filter(|user| user.quota.is_some()) else {
             // The user is deleted, or has no quota any more.
-            let free = self.change_settings(bucket, |bucket| {
-                bucket.portion = None;
-                Ok(())
-            });
-            return free.await.map(drop);
+            return self.set_portion(bucket, None).await;
         };
         if self.is_taken(&user) {
             return Err(Error::Conflict);

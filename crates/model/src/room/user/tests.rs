@@ -1,4 +1,5 @@
 mod interrupted;
+mod stale;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::fence::TOKEN_MS;
 
 /// Opens three nodes with the user `ann`, and returns a key of it.
-async fn nodes() -> (World, Vec<Model>, Arc<AccessKey>) {
+pub(super) async fn nodes() -> (World, Vec<Model>, Arc<AccessKey>) {
     let latency = Duration::from_millis(5);
     let world = World::new(3, 3, latency, 1, crate::HOOKS).await.unwrap();
     let mut models = Vec::new();
