@@ -34,6 +34,8 @@ use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
 use crate::versions::head_of;
 
+pub(crate) use user::Divisions;
+
 /// A quota of a bucket or of a user, and what was used of it when it was last counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fill {
@@ -216,7 +218,8 @@ impl Model {
             return Ok(bucket);
         }
         if !limit.fits(most, wanted) {
-            return self.make_user_room(bucket, wanted).await;
+            let is_last = retries + 1 >= RETRIES;
+            return self.make_user_room(bucket, wanted, is_last).await;
         }
         let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
         let at = partitions.iter().position(|at| *at == adding.row.partition);

@@ -16,6 +16,7 @@
 //! reads the user's. A change of the quota writes the user's row and then reads those of all buckets. So one of the
 //! two sees the other, and each bucket gets a portion. The first write ends a creation that was interrupted.
 
+mod ask;
 mod token;
 
 use std::sync::Arc;
@@ -31,6 +32,8 @@ use crate::error::Error;
 use crate::fence::{PAUSE, RETRIES};
 use crate::identity::{Attached, Changed, User, unique_id};
 use crate::quota::{Lent, Quota, Usage, lend};
+
+pub(crate) use ask::Divisions;
 
 /// How many buckets are counted or changed at once.
 const AT_ONCE: usize = 16;
@@ -78,9 +81,9 @@ impl Model {
     ) -> Result<Changed<Arc<User>>, Error> {
         let (model, name) = (self.clone(), name.to_owned());
         // It goes on without its caller: else the quota would be shown, and buckets would not have portions of it.
-        let set = tokio::spawn(carry(
-            async move { model.set_user_quota_now(&name, quota).await },
-        ));
+        let set = tokio::spawn(carry(async move {
+            model.set_user_quota_now(&name, quota).await
+        }));
         let broken = |error| Error::Internal(format!("a quota was not set: {error}"));
         set.await.map_err(broken)?
     }
@@ -100,7 +103,7 @@ impl Model {
                 taken => break taken?,
             }
         };
-        let lent = self.lend(&held.value, None).await;
+        let lent = self.lend(&held.value, None, None).await;
         self.release_user_token(&held.value, lent.is_ok()).await;
         lent.map(|()| held)
     }
@@ -131,7 +134,7 @@ impl Model {
     async fn divide_due_quota(&self, name: &str) -> Result<(), Error> {
         let held = self.take_user_token(name, |_| ()).await?.value;
         let lent = match held.is_undivided {
-            true => self.lend(&held, None).await,
+            true => self.lend(&held, None, None).await,
             // Another node has divided it meanwhile.
             false => Ok(()),
         };
@@ -215,58 +218,19 @@ impl Model {
         self.change_settings(bucket, limit).await.map(Some)
     }
 
-    /// Lends the quota of a bucket's user again after a share refused a commit, so that this much can be added.
-    /// Returns the bucket after that.
-    ///
-    /// # Errors
-    /// [`Error::QuotaExceeded`] if it does not fit the user's quota.
-    pub(crate) async fn make_user_room(
-        &self,
-        bucket: Arc<Bucket>,
-        wanted: Usage,
-    ) -> Result<Arc<Bucket>, Error> {
-        let (model, name) = (self.clone(), bucket.name.clone());
-        // It goes on without its caller, as a division among partitions does.
-        let lent = async move { model.make_user_room_now(&bucket, wanted).await };
-        let lent = tokio::spawn(carry(lent));
-        match lent.await {
-            Ok(Ok(())) => {}
-            // Another node divides.
-            Ok(Err(Error::Conflict)) => tokio::time::sleep(PAUSE).await,
-            Ok(Err(error)) => return Err(error),
-            Err(error) => return Err(Error::Internal(format!("a quota was not lent: {error}"))),
-        }
-        let bucket = self.refresh_bucket(&name).await?;
-        Ok(Arc::new(bucket.ok_or(Error::NoSuchBucket)?))
-    }
-
-    async fn make_user_room_now(&self, bucket: &Bucket, wanted: Usage) -> Result<(), Error> {
-        let user = self.fresh_user_of(bucket).await?;
-        let Some(user) = user.filter(|user| user.quota.is_some()) else {
-            // The user is deleted, or has no quota any more.
-            return self.set_portion(bucket, None).await;
-        };
-        if self.is_taken(&user) {
-            return Err(Error::Conflict);
-        }
-        // A refused write changes nothing.
-        let wanted = Some((bucket.id, wanted));
-        self.divide(&user, wanted).await?;
-        let held = self.take_user_token(&user.name, |_| ()).await?.value;
-        let lent = self.lend(&held, wanted).await;
-        // Also if it failed, so that the next writer asks at once.
-        self.release_user_token(&held, lent.is_ok()).await;
-        lent
-    }
-
     /// Divides a user's quota among the buckets, with room for what one of them wants. `held` is the user as it was
-    /// when the token was taken.
+    /// when the token was taken, and `counted` what it came to if that was counted already.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if others change the buckets again and again.
-    async fn lend(&self, held: &User, wanted: Wanted) -> Result<(), Error> {
+    async fn lend(
+        &self,
+        held: &User,
+        wanted: Wanted,
+        mut counted: Option<Divided>,
+    ) -> Result<(), Error> {
         for _ in 0..RETRIES {
-            match self.lend_once(held, wanted).await {
+            match self.lend_once(held, wanted, counted.take()).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 // A bucket was changed, or deleted.
@@ -281,8 +245,16 @@ impl Model {
     ///
     /// Each bucket is counted before another one gets more. It may grow after that, up to its portion,
     /// and that much counts as held.
-    async fn lend_once(&self, held: &User, wanted: Wanted) -> Result<bool, Error> {
-        let after = self.divide(held, wanted).await?;
+    async fn lend_once(
+        &self,
+        held: &User,
+        wanted: Wanted,
+        counted: Option<Divided>,
+    ) -> Result<bool, Error> {
+        let after = match counted {
+            Some(counted) => counted,
+            None => self.divide(held, wanted, false).await?,
+        };
         let lower = |(bucket, after): &(Arc<Bucket>, Option<Quota>)| {
             let lowest = after.map(|after| after.min(bucket.portion.unwrap_or(after)));
             let is_to_be_set = bucket.portion_pending || lowest != bucket.portion;
@@ -305,8 +277,9 @@ impl Model {
     /// Returns the buckets of a user, each with its portion if one of them gets what it wants.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions.
-    async fn divide(&self, user: &User, wanted: Wanted) -> Result<Divided, Error> {
+    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions, unless it `is_last` that
+    /// is tried.
+    async fn divide(&self, user: &User, wanted: Wanted, is_last: bool) -> Result<Divided, Error> {
         // Buckets that other nodes have created and changed until now count.
         self.refresh_all().await?;
         let buckets = self.buckets_of(user)?;
@@ -332,7 +305,7 @@ impl Model {
                 let after = after.into_iter().map(Some);
                 Ok(buckets.into_iter().zip(after).collect())
             }
-            None if lend(quota, &lent(|counted| counted.least), wanted).is_some() => {
+            None if !is_last && lend(quota, &lent(|counted| counted.least), wanted).is_some() => {
                 Err(Error::Conflict)
             }
             None => {

@@ -34,8 +34,51 @@ async fn a_bucket_that_has_changed_since_it_was_read_is_not_freed() {
         objects: 1,
         bytes: 1,
     };
-    let freed = model.make_user_room_now(&bucket, wanted).await;
+    let freed = model.make_user_room_now(&bucket, wanted, false).await;
     assert_eq!(freed, Err(Error::Conflict));
     let now = model.refresh_bucket("bucket").await.unwrap().unwrap();
     assert!(now.portion.is_some());
+}
+
+/// A division counts all buckets of a user, so writes that are refused at once share its result.
+#[tokio::test(start_paused = true)]
+async fn writes_that_are_refused_at_once_cost_few_divisions() {
+    let (world, models, key) = nodes().await;
+    let model = &models[1];
+    let mut buckets = Vec::new();
+    for n in 0..20 {
+        buckets.push(create(model, &format!("bucket-{n}"), &key).await);
+    }
+    model.set_user_quota("ann", of_objects(1)).await.unwrap();
+    put(model, &buckets[0], "key", 1).await.unwrap();
+    let refused = |n: usize| {
+        let bucket = &buckets[n % buckets.len()];
+        async move {
+            let refused = put(model, bucket, &format!("other-{n}"), 1).await;
+            assert!(is_refused(&refused), "{refused:?}");
+        }
+    };
+    let frames = || world.network.frames().values().sum::<u64>();
+    let begun = frames();
+    refused(0).await;
+    let one = frames() - begun;
+    let begun = frames();
+    join_all((0..40).map(refused)).await;
+    let all = frames() - begun;
+    assert!(all < 10 * one, "{all} frames, and {one} for one of 40");
+}
+
+/// It may get them in a moment, but a write does not wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_lacks_deletions_ends_as_the_quota() {
+    let (world, models, key) = nodes().await;
+    let model = &models[0];
+    model.set_user_quota("ann", of_objects(1)).await.unwrap();
+    let bucket = create(model, "bucket", &key).await;
+    put(model, &bucket, "key", 1).await.unwrap();
+    world.isolate(2);
+    delete(model, &bucket, "key").await;
+    world.network.end_all_cuts();
+    let refused = put(model, &bucket, "other", 1).await;
+    assert!(is_refused(&refused), "{refused:?}");
 }
