@@ -135,20 +135,20 @@ impl Model {
         let buckets = self.buckets()?.into_iter();
         let limited = buckets.filter_map(|bucket| Some((bucket.quota?, bucket)));
         for (quota, bucket) in limited.take(MAX_COUNTED) {
-            counted.buckets.push(Fill {
-                name: bucket.name.clone(),
-                quota,
-                used: self.bucket_usage(&bucket).await?,
-            });
+            let name = bucket.name.clone();
+            match self.bucket_usage(&bucket).await {
+                Ok(used) => counted.buckets.push(Fill { name, quota, used }),
+                Err(error) => forget(&mut self.0.quotas.lock().buckets, &name, &error),
+            }
         }
         let users = self.entities::<User>()?.into_iter();
         let limited = users.filter_map(|user| Some((user.quota?, user)));
         for (quota, user) in limited.take(MAX_COUNTED) {
-            counted.users.push(Fill {
-                name: user.name.clone(),
-                quota,
-                used: self.user_usage(&user).await?.1,
-            });
+            let name = user.name.clone();
+            match self.user_usage(&user).await {
+                Ok((_, used)) => counted.users.push(Fill { name, quota, used }),
+                Err(error) => forget(&mut self.0.quotas.lock().users, &name, &error),
+            }
         }
         Ok(counted)
     }
@@ -288,6 +288,12 @@ impl Model {
             None => new,
         })
     }
+}
+
+/// Forgets what was used of a quota that cannot be counted now: an old figure would look like a present one.
+fn forget(fills: &mut Vec<Fill>, name: &str, error: &Error) {
+    tracing::debug!(%error, name, "what is used of a quota cannot be counted");
+    fills.retain(|fill| fill.name != name);
 }
 
 fn exceeded(what: &str, quota: &Quota, used: Usage) -> Error {
