@@ -244,7 +244,8 @@ async fn writers_on_all_nodes_fill_the_buckets_of_a_user_up_to_its_quota() {
     for seed in 0..2 {
         let latency = Duration::from_millis(20);
         let world = World::new(3, 3, latency, seed, crate::HOOKS).await.unwrap();
-        let (done, held) = fill(&world, 60, 12, 7).await;
+        let (done, held) = fill(&world, 60, 12, 20).await;
+        println!("seed {seed}: {done} acknowledged, {held} held, of 60");
         assert!((40..=90).contains(&held), "seed {seed}: {held} of 60");
         assert!(
             done >= 40,
@@ -269,10 +270,11 @@ async fn replicas_that_differ_exceed_a_user_s_quota_by_the_stated_bound_at_most(
             }
         };
         let filled = tokio::select! {
-            filled = fill(&world, 60, 12, 7) => Some(filled),
+            filled = fill(&world, 60, 12, 20) => Some(filled),
             () = unrest => None,
         };
         let (done, held) = filled.unwrap();
+        println!("seed {seed}: {done} acknowledged, {held} held, of 60");
         assert!(
             done <= held,
             "seed {seed}: {done} acknowledged, {held} held"
