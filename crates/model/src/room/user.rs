@@ -71,6 +71,8 @@ impl Model {
     /// every write that begins after this returns, on all nodes. Buckets that hold more keep it, and accept what
     /// does not add to them.
     ///
+    /// If this fails, the change may have been made. Then it counts within minutes.
+    ///
     /// # Errors
     /// [`Error::NoSuchEntity`]; [`Error::Conflict`] if another such change takes too long.
     #[boxed]
@@ -121,7 +123,8 @@ impl Model {
         self.take_user_token(name, change).await
     }
 
-    /// Divides the quotas whose buckets have no portions of them yet: a node has died, or buckets were busy for too long.
+    /// Divides the quotas whose buckets have no portions of them yet: a node has died, or buckets were busy for too
+    /// long.
     pub(super) async fn divide_due_quotas(&self) {
         let users = self.entities::<User>().unwrap_or_default().into_iter();
         for user in users.filter(|user| user.is_undivided && !self.is_taken(user)) {
@@ -277,8 +280,8 @@ impl Model {
     /// Returns the buckets of a user, each with its portion if one of them gets what it wants.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions, unless it `is_last` that
-    /// is tried.
+    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions, unless the write
+    /// `is_last`, that is, it does not ask again.
     async fn divide(&self, user: &User, wanted: Wanted, is_last: bool) -> Result<Divided, Error> {
         // Buckets that other nodes have created and changed until now count.
         self.refresh_all().await?;
