@@ -197,6 +197,9 @@ pub struct Bucket {
     /// The part of its user's quota that the bucket may fill; `None` if the user has no quota, or none owns it.
     #[serde(rename = "portion", default, skip_serializing_if = "Option::is_none")]
     pub(crate) portion: Option<Quota>,
+    /// True while the write fences may hold shares of an earlier portion.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) portion_pending: bool,
     /// True if new objects are encrypted by the cluster's keys where the request does not say how.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypts: bool,

@@ -149,6 +149,10 @@ impl Model {
 
     /// Takes the bucket's token, opens all fences, and releases the token.
     pub(crate) async fn open_fences(&self, bucket: &Bucket) -> Result<(), Error> {
+        // A creation may have ended before it saw the quota of the bucket's user.
+        if bucket.token.is_new() && self.limit_new_bucket(bucket).await?.is_some() {
+            return Ok(());
+        }
         let held = self.take_token(bucket, |_| Ok(())).await?;
         self.set_fences(&held, true).await?;
         self.release_token(&held).await
@@ -219,10 +223,21 @@ impl Model {
     /// Releases a fencing token, unless another operation has taken a later one. `held` is the
     /// bucket as it was when the token was taken.
     pub(crate) async fn release_token(&self, held: &Bucket) -> Result<(), Error> {
+        self.release_token_with(held, |_| ()).await
+    }
+
+    /// Releases a fencing token with another change of the row, unless another operation has taken a
+    /// later one.
+    pub(crate) async fn release_token_with(
+        &self,
+        held: &Bucket,
+        change: impl Fn(&mut Bucket) + Send + Sync,
+    ) -> Result<(), Error> {
         let token = held.token.number;
         let released = self.change_row(held, move |row| {
             if row.token.number == token {
                 row.token.taken_ms = None;
+                change(row);
             }
             Ok(())
         });

@@ -140,6 +140,7 @@ use events::Events;
 use expiry::Expiry;
 use gc::Delays;
 use in_use::InUse;
+use room::Divisions;
 use uploads::{KnownUploads, UploadIds};
 
 /// The pause between attempts to read the control data for the first time.
@@ -170,6 +171,7 @@ struct Inner {
     expiry: Expiry,
     keyring: Arc<Keyring>,
     quotas: parking_lot::Mutex<Filled>,
+    divisions: Divisions,
     events: Events,
     /// Room for reads of K2V items and ranges by batches.
     batched: Semaphore,
@@ -209,6 +211,7 @@ impl Model {
             expiry: Expiry::default(),
             keyring,
             quotas: parking_lot::Mutex::default(),
+            divisions: Divisions::default(),
             batched: Semaphore::new(k2v::BATCHED_READS),
             day_ms: (options.day.as_millis() as u64).max(1),
             buckets_per_user: options.buckets_per_user,

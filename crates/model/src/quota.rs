@@ -34,6 +34,14 @@ impl Quota {
         (self != Quota::default()).then_some(self)
     }
 
+    /// Returns the quota that allows nothing of what this one limits.
+    pub(crate) fn nothing(self) -> Quota {
+        Quota {
+            objects: self.objects.map(|_| 0),
+            bytes: self.bytes.map(|_| 0),
+        }
+    }
+
     /// Returns the lower limits of both.
     pub(crate) fn min(self, other: Quota) -> Quota {
         let lower = |one: Option<u64>, other: Option<u64>| match (one, other) {

@@ -34,6 +34,8 @@ use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
 use crate::versions::head_of;
 
+pub(crate) use user::Divisions;
+
 /// A quota of a bucket or of a user, and what was used of it when it was last counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fill {
@@ -110,10 +112,12 @@ impl Model {
         self.0.quotas.lock().clone()
     }
 
-    /// Counts what is used of quotas, again and again. Run it in a task of its own.
+    /// Counts what is used of quotas, again and again, and divides those of users where that is due. Run it in a task
+    /// of its own.
     #[boxed]
     pub async fn count_quotas_forever(&self) {
         loop {
+            self.divide_due_quotas().await;
             match self.count_quotas().await {
                 Ok(counted) => *self.0.quotas.lock() = counted,
                 Err(error) => {
@@ -131,20 +135,20 @@ impl Model {
         let buckets = self.buckets()?.into_iter();
         let limited = buckets.filter_map(|bucket| Some((bucket.quota?, bucket)));
         for (quota, bucket) in limited.take(MAX_COUNTED) {
-            counted.buckets.push(Fill {
-                name: bucket.name.clone(),
-                quota,
-                used: self.bucket_usage(&bucket).await?,
-            });
+            let name = bucket.name.clone();
+            match self.bucket_usage(&bucket).await {
+                Ok(used) => counted.buckets.push(Fill { name, quota, used }),
+                Err(error) => forget(&mut self.0.quotas.lock().buckets, &name, &error),
+            }
         }
         let users = self.entities::<User>()?.into_iter();
         let limited = users.filter_map(|user| Some((user.quota?, user)));
         for (quota, user) in limited.take(MAX_COUNTED) {
-            counted.users.push(Fill {
-                name: user.name.clone(),
-                quota,
-                used: self.user_usage(&user).await?.1,
-            });
+            let name = user.name.clone();
+            match self.user_usage(&user).await {
+                Ok((_, used)) => counted.users.push(Fill { name, quota, used }),
+                Err(error) => forget(&mut self.0.quotas.lock().users, &name, &error),
+            }
         }
         Ok(counted)
     }
@@ -214,7 +218,8 @@ impl Model {
             return Ok(bucket);
         }
         if !limit.fits(most, wanted) {
-            return self.make_user_room(bucket, wanted).await;
+            let is_last = retries + 1 >= RETRIES;
+            return self.make_user_room(bucket, wanted, is_last).await;
         }
         let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
         let at = partitions.iter().position(|at| *at == adding.row.partition);
@@ -283,6 +288,12 @@ impl Model {
             None => new,
         })
     }
+}
+
+/// Forgets what was used of a quota that cannot be counted now: an old figure would look like a present one.
+fn forget(fills: &mut Vec<Fill>, name: &str, error: &Error) {
+    tracing::debug!(%error, name, "what is used of a quota cannot be counted");
+    fills.retain(|fill| fill.name != name);
 }
 
 fn exceeded(what: &str, quota: &Quota, used: Usage) -> Error {

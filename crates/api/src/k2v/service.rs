@@ -35,7 +35,7 @@ use crate::s3::service::{counted, leave, log_cause, set_length};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
-use crate::serve::{Body, BoxError, Door, Limits, Metrics, Rates, spans};
+use crate::serve::{Body, BoxError, Door, Limits, Metrics, Peer, Rates, spans};
 
 pub use permit::Permit;
 

@@ -283,8 +283,8 @@ async fn a_poll_tells_nothing_to_a_key_that_was_disabled_meanwhile() {
     ];
     let poll = door.send("GET", Some("p/ä b"), &query, &[], b"");
     let meanwhile = async {
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        let disabled = door.model.disable_access_key(&door.signer.access_key, true);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let disabled = door.model.set_key_disabled(&door.signer.access_key, true);
         disabled.await.unwrap();
         let insert = archipel_model::k2v::Insert {
             name: archipel_model::k2v::ItemName::new("p/ä b", "s k/ö").unwrap(),

@@ -134,7 +134,7 @@ impl Model {
             let grant = Grant::new(owner.incarnation, Permissions::ALL);
             grants.insert(owner.name, grant);
         }
-        let bucket = Bucket {
+        let mut bucket = Bucket {
             id: rowkeys::bucket_id(self.random_id(), rowkeys::NEW_BUCKET_SHARDS),
             name: name.to_owned(),
             created_ms: self.now_ms(),
@@ -158,9 +158,12 @@ impl Model {
             has_bucket_key: false,
             quota: None,
             portion: None,
+            portion_pending: false,
             generation: 0,
             token: FencingToken::default(),
         };
+        // From the beginning: a creation may end after any step.
+        bucket.portion = self.first_portion(&bucket)?;
         let value = row(codec::encode(&bucket));
         let row = rowkeys::bucket(name);
         self.put_bucket(name, &row, value).await?;
@@ -168,7 +171,7 @@ impl Model {
         if let Some(limited) = self.limit_new_bucket(&bucket).await? {
             return Ok(limited);
         }
-        // A missing fence counts as closed. If this node dies now, the first commit opens the
+        // A missing fence counts as closed. If this node dies now, the first commit limits the bucket and opens the
         // fences. An operation that has taken a later token since then has opened them.
         match self.set_fences(&bucket, true).await {
             Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),

@@ -148,6 +148,9 @@ pub struct User {
     /// The fencing token of the division of the quota among buckets.
     #[serde(default, skip_serializing_if = "FencingToken::is_new")]
     pub(crate) token: FencingToken,
+    /// True until the buckets have portions of the quota that was set last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_undivided: bool,
     /// The groups.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub groups: BTreeSet<Reference>,

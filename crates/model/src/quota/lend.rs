@@ -74,11 +74,12 @@ impl Shares {
         if all_used.saturating_add(adding) > limit {
             return None;
         }
+        // What buckets have above the limit goes first: none gets more while all have too much.
+        self.take(self.held().saturating_sub(limit), None);
         let used = *self.used.get(at)?;
         let has = (*self.has.get(at)?).max(used);
         let missing = used.saturating_add(adding).saturating_sub(has);
-        let held = self.has.iter().zip(&self.used);
-        let mut free = limit.saturating_sub(sum(held.map(|(has, used)| *has.max(used))));
+        let mut free = limit.saturating_sub(self.held());
         if free < missing {
             free += self.take(missing - free, Some(at));
         }
@@ -90,11 +91,17 @@ impl Shares {
 
     /// Lowers what buckets have until it comes to the limit.
     fn lower_to(&mut self, limit: u64) {
-        let above = sum(self.has.iter().copied()).saturating_sub(limit);
+        let above = self.held().saturating_sub(limit);
         if self.take(above, None) < above {
             // A bucket must not fill up again while all hold too much.
             self.has.fill(0);
         }
+    }
+
+    /// Returns how much buckets hold, or may still fill.
+    fn held(&self) -> u64 {
+        let each = self.has.iter().zip(&self.used);
+        sum(each.map(|(has, used)| *has.max(used)))
     }
 
     /// Takes this much from the buckets that use the least of their part, while they have it. Returns what was
@@ -150,18 +157,16 @@ mod tests {
             };
             let after: Vec<u64> = after.into_iter().flatten().collect();
             prop_assert_eq!(after.len(), lent.len());
-            let before = |(has, used): &(Option<u64>, u64)| has.unwrap_or(*used).max(*used);
             let held = after.iter().zip(&used).map(|(has, used)| *has.max(used)).sum::<u64>();
-            let held_before = lent.iter().map(before).sum::<u64>();
-            // Nothing is added to what was too much.
-            prop_assert!(held <= limit.max(held_before), "{held} of {limit}: {after:?}");
             for (place, ((has, used), after)) in lent.iter().zip(&after).enumerate() {
                 let before = has.unwrap_or(*used);
                 prop_assert!(place == at || *after <= before, "a bucket that did not ask got more");
             }
-            if adding > 0 && held_before <= limit {
+            // What is held cannot be taken back.
+            prop_assert!(held <= limit.max(all_used), "{held} of {limit}: {after:?}");
+            if adding > 0 {
                 prop_assert!(after[at] >= used[at] + adding);
-                prop_assert!(held <= limit);
+                prop_assert!(held <= limit, "{held} of {limit}: {after:?}");
             }
         }
 
@@ -171,14 +176,31 @@ mod tests {
             lent in proptest::collection::vec((0_u64..300, 0_u64..100), 1..10),
         ) {
             let lent: Vec<(Option<u64>, u64)> =
-                lent.into_iter().map(|(has, used)| (Some(has.max(used)), used)).collect();
+                lent.into_iter().map(|(has, used)| (Some(has), used)).collect();
             let after = lend_one(Some(limit), &lent, None).unwrap();
             let after: Vec<u64> = after.into_iter().flatten().collect();
             prop_assert!(after.iter().sum::<u64>() <= limit);
+            let covers = |(after, (has, used)): (&u64, &(Option<u64>, u64))| {
+                *after >= has.unwrap_or_default().min(*used)
+            };
             if lent.iter().map(|(_, used)| used).sum::<u64>() <= limit {
-                prop_assert!(after.iter().zip(&lent).all(|(after, (_, used))| after >= used));
+                prop_assert!(after.iter().zip(&lent).all(covers));
+            } else {
+                prop_assert!(after.iter().all(|after| *after == 0), "all hold too much: {after:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_buckets_have_above_the_limit_is_taken_first() {
+        let lent = |lent: [(u64, u64); 2], wanted| {
+            let lent = lent.map(|(has, used)| (Some(has), used));
+            let after = lend_one(Some(10), &lent, Some(wanted)).unwrap();
+            after.into_iter().flatten().collect::<Vec<u64>>()
+        };
+        assert_eq!(lent([(20, 1), (0, 0)], (1, 5)), [5, 5]);
+        // Replicas that differ have let the first bucket hold more than its portion.
+        assert_eq!(lent([(5, 7), (5, 0)], (0, 1)), [8, 2]);
     }
 
     #[test]

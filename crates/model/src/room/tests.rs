@@ -262,3 +262,28 @@ async fn replicas_that_differ_exceed_a_quota_by_the_stated_bound_at_most() {
         assert!(held <= 120, "seed {seed}: {held} of 60");
     }
 }
+
+/// With one replica of each partition, and one partition for each bucket, a node that is away takes some
+/// buckets with it.
+#[tokio::test(start_paused = true)]
+async fn a_bucket_that_cannot_be_counted_hides_no_other_one() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(3, 1, latency, 1, crate::HOOKS).await.unwrap();
+    let model = Model::open(world.nodes[0].clone()).await.unwrap();
+    for n in 0..12 {
+        let name = format!("bucket-{n}");
+        let bucket = model.create_bucket(&name, None).await.unwrap();
+        let id = rowkeys::bucket_id(model.random_id(), 1);
+        let change = model.change_row(&bucket, move |row| {
+            row.id = id;
+            row.quota = Some(of_objects(1));
+            Ok(())
+        });
+        assert_eq!(change.await.map(drop), Err(Error::NoSuchBucket));
+    }
+    let names = |filled: Filled| filled.buckets.len();
+    assert_eq!(names(model.count_quotas().await.unwrap()), 12);
+    world.isolate(1);
+    let counted = names(model.count_quotas().await.unwrap());
+    assert!((1..12).contains(&counted), "{counted}");
+}

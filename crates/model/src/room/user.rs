@@ -8,11 +8,16 @@
 //!
 //! # No byte is lent twice
 //! A bucket that gives comes first: its fences hold the lower shares, and it is counted once more, before another
-//! one gets more. A change of a portion names the generation of the bucket that was counted, and raises it. So a
-//! division that was overtaken changes no bucket that a later one has changed.
+//! one gets more. Until its fences hold them, its row says that its portion is pending. So if a node dies before
+//! that, the next division sets the fences first. A change of a portion names the generation of the bucket that was
+//! counted, and raises it. So a division that was overtaken changes no bucket that a later one has changed.
 //!
-//! A creation writes its bucket's row and then reads the user's. A change of the quota writes the user's row and then
-//! reads those of all buckets. So one of the two sees the other, and each bucket gets a portion.
+//! A bucket's row begins with a portion of nothing if its node knows of the quota. A creation writes that row and then
+//! reads the user's. A change of the quota writes the user's row and then reads those of all buckets. So one of the
+//! two sees the other, and each bucket gets a portion. The first write ends a creation that was interrupted.
+
+mod ask;
+mod token;
 
 use std::sync::Arc;
 
@@ -22,11 +27,13 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Counted, exceeded, sum};
 use crate::Model;
-use crate::bucket::{Bucket, FencingToken};
+use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::fence::{PAUSE, RETRIES, TOKEN_MS};
+use crate::fence::{PAUSE, RETRIES};
 use crate::identity::{Attached, Changed, User, unique_id};
 use crate::quota::{Lent, Quota, Usage, lend};
+
+pub(crate) use ask::Divisions;
 
 /// How many buckets are counted or changed at once.
 const AT_ONCE: usize = 16;
@@ -72,10 +79,23 @@ impl Model {
         name: &str,
         quota: Quota,
     ) -> Result<Changed<Arc<User>>, Error> {
+        let (model, name) = (self.clone(), name.to_owned());
+        // It goes on without its caller: else the quota would be shown, and buckets would not have portions of it.
+        let set = tokio::spawn(carry(async move {
+            model.set_user_quota_now(&name, quota).await
+        }));
+        let broken = |error| Error::Internal(format!("a quota was not set: {error}"));
+        set.await.map_err(broken)?
+    }
+
+    async fn set_user_quota_now(
+        &self,
+        name: &str,
+        quota: Quota,
+    ) -> Result<Changed<Arc<User>>, Error> {
         let mut tries = 0;
         let held = loop {
-            let taken = self.take_user_token(name, move |user| user.quota = quota.if_any());
-            match taken.await {
+            match self.write_user_quota(name, quota).await {
                 Err(Error::Conflict) if tries < RETRIES => {
                     tries += 1;
                     tokio::time::sleep(PAUSE).await;
@@ -83,9 +103,43 @@ impl Model {
                 taken => break taken?,
             }
         };
-        let lent = self.lend(&held.value, None).await;
-        self.release_user_token(&held.value).await;
+        let lent = self.lend(&held.value, None, None).await;
+        self.release_user_token(&held.value, lent.is_ok()).await;
         lent.map(|()| held)
+    }
+
+    /// Takes the user's token and writes another quota into the row. The row says that a division is due.
+    async fn write_user_quota(
+        &self,
+        name: &str,
+        quota: Quota,
+    ) -> Result<Changed<Arc<User>>, Error> {
+        let change = move |user: &mut User| {
+            user.quota = quota.if_any();
+            user.is_undivided = true;
+        };
+        self.take_user_token(name, change).await
+    }
+
+    /// Divides the quotas whose buckets have no portions of them yet: a node has died, or buckets were busy for too long.
+    pub(super) async fn divide_due_quotas(&self) {
+        let users = self.entities::<User>().unwrap_or_default().into_iter();
+        for user in users.filter(|user| user.is_undivided && !self.is_taken(user)) {
+            if let Err(error) = self.divide_due_quota(&user.name).await {
+                tracing::debug!(%error, user = user.name, "a quota is not divided yet");
+            }
+        }
+    }
+
+    async fn divide_due_quota(&self, name: &str) -> Result<(), Error> {
+        let held = self.take_user_token(name, |_| ()).await?.value;
+        let lent = match held.is_undivided {
+            true => self.lend(&held, None, None).await,
+            // Another node has divided it meanwhile.
+            false => Ok(()),
+        };
+        self.release_user_token(&held, lent.is_ok()).await;
+        lent
     }
 
     /// Returns how many buckets a user created, and what they hold.
@@ -116,89 +170,67 @@ impl Model {
         Ok(users.into_iter().find(|user| user.owns(bucket)))
     }
 
-    /// Gives a new bucket a portion and opens its fences with it, if its user has a quota. Returns `None` if not.
-    pub(crate) async fn limit_new_bucket(
-        &self,
-        bucket: &Bucket,
-    ) -> Result<Option<Arc<Bucket>>, Error> {
+    /// Returns the user who created a bucket, as it is now; `None` if there is none any more.
+    async fn fresh_user_of(&self, bucket: &Bucket) -> Result<Option<Arc<User>>, Error> {
+        if bucket.user().is_none() {
+            return Ok(None);
+        }
+        if self.user_of(bucket)?.is_none() {
+            // This node may not have heard of the user yet.
+            self.refresh_all().await?;
+        }
         let Some(user) = self.user_of(bucket)? else {
             return Ok(None);
         };
         let user = self.refresh_entity::<User>(&user.name).await?;
+        Ok(user.filter(|user| user.owns(bucket)))
+    }
+
+    /// Returns the portion that a new bucket begins with: its first write asks for more. `None` if its user has no
+    /// quota.
+    pub(crate) fn first_portion(&self, bucket: &Bucket) -> Result<Option<Quota>, Error> {
+        let quota = self.user_of(bucket)?.and_then(|user| user.quota);
+        Ok(quota.map(Quota::nothing))
+    }
+
+    /// Gives a new bucket another first portion and opens its fences with it, if its user has got another quota since
+    /// its row was made. Returns `None` if not.
+    pub(crate) async fn limit_new_bucket(
+        &self,
+        bucket: &Bucket,
+    ) -> Result<Option<Arc<Bucket>>, Error> {
+        let user = self.fresh_user_of(bucket).await?;
         let Some(quota) = user.and_then(|user| user.quota) else {
             return Ok(None);
         };
-        // The first write asks for more.
-        let nothing = Quota {
-            objects: quota.objects.map(|_| 0),
-            bytes: quota.bytes.map(|_| 0),
-        };
-        let limit = move |bucket: &mut Bucket| {
-            bucket.portion.get_or_insert(nothing);
+        let (before, nothing) = (bucket.portion, Some(quota.nothing()));
+        if before == nothing {
+            return Ok(None);
+        }
+        let limit = move |row: &mut Bucket| {
+            // Else the change of the quota has seen the bucket.
+            if row.portion == before {
+                row.portion = nothing;
+                row.portion_pending = true;
+            }
             Ok(())
         };
         self.change_settings(bucket, limit).await.map(Some)
     }
 
-    /// Lends the quota of a bucket's user again after a share refused a commit, so that this much can be added.
-    /// Returns the bucket after that.
-    ///
-    /// # Errors
-    /// [`Error::QuotaExceeded`] if it does not fit the user's quota.
-    pub(crate) async fn make_user_room(
-        &self,
-        bucket: Arc<Bucket>,
-        wanted: Usage,
-    ) -> Result<Arc<Bucket>, Error> {
-        let (model, name) = (self.clone(), bucket.name.clone());
-        // It goes on without its caller, as a division among partitions does.
-        let lent = async move { model.make_user_room_now(&bucket, wanted).await };
-        let lent = tokio::spawn(carry(lent));
-        match lent.await {
-            Ok(Ok(())) => {}
-            // Another node divides.
-            Ok(Err(Error::Conflict)) => tokio::time::sleep(PAUSE).await,
-            Ok(Err(error)) => return Err(error),
-            Err(error) => return Err(Error::Internal(format!("a quota was not lent: {error}"))),
-        }
-        let bucket = self.refresh_bucket(&name).await?;
-        Ok(Arc::new(bucket.ok_or(Error::NoSuchBucket)?))
-    }
-
-    async fn make_user_room_now(&self, bucket: &Bucket, wanted: Usage) -> Result<(), Error> {
-        let user = match self.user_of(bucket)? {
-            Some(user) => self.refresh_entity::<User>(&user.name).await?,
-            None => None,
-        };
-        let Some(user) = user.filter(|user| user.quota.is_some() && user.owns(bucket)) else {
-            // The user is deleted, or has no quota any more.
-            let free = self.change_settings(bucket, |bucket| {
-                bucket.portion = None;
-                Ok(())
-            });
-            return free.await.map(drop);
-        };
-        if self.is_taken(&user) {
-            return Err(Error::Conflict);
-        }
-        // A refused write changes nothing.
-        let wanted = Some((bucket.id, wanted));
-        self.divide(&user, wanted).await?;
-        let held = self.take_user_token(&user.name, |_| ()).await?.value;
-        let lent = self.lend(&held, wanted).await;
-        // Also if it failed, so that the next writer asks at once.
-        self.release_user_token(&held).await;
-        lent
-    }
-
     /// Divides a user's quota among the buckets, with room for what one of them wants. `held` is the user as it was
-    /// when the token was taken.
+    /// when the token was taken, and `counted` what it came to if that was counted already.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if others change the buckets again and again.
-    async fn lend(&self, held: &User, wanted: Wanted) -> Result<(), Error> {
+    async fn lend(
+        &self,
+        held: &User,
+        wanted: Wanted,
+        mut counted: Option<Divided>,
+    ) -> Result<(), Error> {
         for _ in 0..RETRIES {
-            match self.lend_once(held, wanted).await {
+            match self.lend_once(held, wanted, counted.take()).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 // A bucket was changed, or deleted.
@@ -213,11 +245,20 @@ impl Model {
     ///
     /// Each bucket is counted before another one gets more. It may grow after that, up to its portion,
     /// and that much counts as held.
-    async fn lend_once(&self, held: &User, wanted: Wanted) -> Result<bool, Error> {
-        let after = self.divide(held, wanted).await?;
+    async fn lend_once(
+        &self,
+        held: &User,
+        wanted: Wanted,
+        counted: Option<Divided>,
+    ) -> Result<bool, Error> {
+        let after = match counted {
+            Some(counted) => counted,
+            None => self.divide(held, wanted, false).await?,
+        };
         let lower = |(bucket, after): &(Arc<Bucket>, Option<Quota>)| {
             let lowest = after.map(|after| after.min(bucket.portion.unwrap_or(after)));
-            (lowest.is_some() && lowest != bucket.portion).then(|| (bucket.clone(), lowest))
+            let is_to_be_set = bucket.portion_pending || lowest != bucket.portion;
+            (lowest.is_some() && is_to_be_set).then(|| (bucket.clone(), lowest))
         };
         let lowered: Vec<_> = after.iter().filter_map(lower).collect();
         if !lowered.is_empty() {
@@ -236,8 +277,9 @@ impl Model {
     /// Returns the buckets of a user, each with its portion if one of them gets what it wants.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions.
-    async fn divide(&self, user: &User, wanted: Wanted) -> Result<Divided, Error> {
+    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions, unless it `is_last` that
+    /// is tried.
+    async fn divide(&self, user: &User, wanted: Wanted, is_last: bool) -> Result<Divided, Error> {
         // Buckets that other nodes have created and changed until now count.
         self.refresh_all().await?;
         let buckets = self.buckets_of(user)?;
@@ -263,7 +305,7 @@ impl Model {
                 let after = after.into_iter().map(Some);
                 Ok(buckets.into_iter().zip(after).collect())
             }
-            None if lend(quota, &lent(|counted| counted.least), wanted).is_some() => {
+            None if !is_last && lend(quota, &lent(|counted| counted.least), wanted).is_some() => {
                 Err(Error::Conflict)
             }
             None => {
@@ -277,13 +319,13 @@ impl Model {
     async fn set_portions(&self, all: &[(Arc<Bucket>, Option<Quota>)]) -> Result<(), Error> {
         let changed = all
             .iter()
-            .filter(|(bucket, portion)| bucket.portion != *portion);
+            .filter(|(bucket, portion)| bucket.portion_pending || bucket.portion != *portion);
         let changes = changed.map(|(bucket, portion)| self.set_portion(bucket, *portion));
         let changes: Vec<_> = changes.collect();
-        stream::iter(changes)
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await
+        // None is dropped half done: its bucket would be without room until the token times out.
+        let all = stream::iter(changes).buffer_unordered(AT_ONCE);
+        let done: Vec<Result<(), Error>> = all.collect().await;
+        done.into_iter().collect()
     }
 
     /// Gives a bucket another portion, unless it was changed since it was read.
@@ -294,12 +336,17 @@ impl Model {
                 return Err(Error::Conflict);
             }
             row.portion = portion;
+            row.portion_pending = true;
             row.generation += 1;
             Ok(())
         };
         let held = self.take_token(bucket, next).await?;
         let set = self.set_fences(&held, true).await;
-        if let Err(error) = self.release_token(&held).await {
+        let is_set = set.is_ok();
+        let released = self.release_token_with(&held, move |row| {
+            row.portion_pending = !is_set;
+        });
+        if let Err(error) = released.await {
             tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
         }
         set
@@ -312,50 +359,6 @@ impl Model {
             least: sum(counted.iter().map(|one| one.least)),
             most: sum(counted.iter().map(|one| one.most)),
         })
-    }
-
-    /// Returns true if an operation has the token.
-    fn is_taken(&self, user: &User) -> bool {
-        let taken = user.token.taken_ms;
-        taken.is_some_and(|taken| self.now_ms().abs_diff(taken) <= TOKEN_MS)
-    }
-
-    /// Takes the fencing token in a user's row, and makes another change of the row with it.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchEntity`]; [`Error::Conflict`] if another operation has the token.
-    async fn take_user_token(
-        &self,
-        name: &str,
-        change: impl Fn(&mut User) + Send + Sync,
-    ) -> Result<Changed<Arc<User>>, Error> {
-        let now = self.now_ms();
-        self.change_entity::<User>(name, move |user| {
-            if self.is_taken(user) {
-                return Err(Error::Conflict);
-            }
-            user.token = FencingToken {
-                number: user.token.number + 1,
-                taken_ms: Some(now),
-            };
-            change(user);
-            Ok(())
-        })
-        .await
-    }
-
-    /// Releases the token, unless another operation has taken a later one. It times out if this fails.
-    async fn release_user_token(&self, held: &User) {
-        let number = held.token.number;
-        let released = self.change_entity::<User>(&held.name, move |user| {
-            if user.token.number == number {
-                user.token.taken_ms = None;
-            }
-            Ok(())
-        });
-        if let Err(error) = released.await {
-            tracing::debug!(%error, user = held.name, "a fencing token is left to time out");
-        }
     }
 }
 

@@ -122,6 +122,7 @@ impl Model {
             disabled: false,
             quota: None,
             token: FencingToken::default(),
+            is_undivided: false,
             groups: BTreeSet::new(),
             held: Held::default(),
             tags: new.tags,

@@ -1,3 +1,6 @@
+mod interrupted;
+mod stale;
+
 use std::time::Duration;
 
 use archipel_access::Ownership;
@@ -172,7 +175,7 @@ async fn a_division_that_was_overtaken_changes_nothing() {
             bytes: 1,
         },
     ));
-    let overtaken = model.lend(&quota.value, wanted);
+    let overtaken = model.lend(&quota.value, wanted, None);
     model.take_user_token("ann", |_| ()).await.unwrap();
     assert_eq!(overtaken.await, Err(Error::Conflict));
     assert_eq!(lent(&model).await, 0);
