@@ -21,8 +21,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::s3::iso_time;
 use crate::serve::Peer;
+use crate::times::iso_time;
 
 /// The lines that wait for a slow target.
 const QUEUE_LINES: usize = 4096;

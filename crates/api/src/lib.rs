@@ -3,7 +3,8 @@
 //! `s3` has for any signed request; else they do not know one another. `iam` and `sts` manage users and
 //! give out temporary credentials; they are behind the address of `s3`.
 //! [`fetch`] gets small documents of other services; [`webhook`] posts messages to them.
-//! [`serve`] opens endpoints for users on listeners. [`audit`] writes down the requests of all endpoints.
+//! [`serve`] opens endpoints for users on listeners. [`audit`] writes down the requests of all endpoints;
+//! [`times`] writes times.
 
 pub mod admin;
 pub mod audit;
@@ -13,5 +14,6 @@ pub mod k2v;
 pub mod s3;
 pub mod serve;
 mod sts;
+pub mod times;
 pub mod web;
 pub mod webhook;

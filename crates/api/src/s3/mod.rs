@@ -67,7 +67,6 @@ pub(crate) mod xml;
 pub use config::S3Config;
 pub(crate) use handlers::policy::read as read_bucket_policy;
 pub use health::{HealthCheck, HealthSource};
-pub use respond::iso_time;
 pub use service::S3;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::owner::Owner;
-use super::respond::iso_time;
+use crate::times::iso_time;
 
 /// The bytes of a key that are escaped for a target.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC

@@ -3,11 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use time::OffsetDateTime;
 
 use super::body::{self, Body};
 use super::error::{S3Error, S3Result};
 use super::xml::Writer;
+pub use crate::times::iso_time;
 
 /// An answer.
 pub type Answer = Response<Body>;
@@ -68,19 +68,4 @@ pub fn http_date(millis: u64) -> String {
 /// the headers.
 pub fn iso_seconds(millis: u64) -> String {
     iso_time(millis / 1000 * 1000)
-}
-
-/// Returns a time as documents have it.
-pub fn iso_time(millis: u64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
-    let Ok(time) = time else {
-        // Beyond the year 9999.
-        return "9999-12-31T23:59:59.000Z".to_owned();
-    };
-    // Formatted by hand: a listing has a thousand times, and the general formatter was visible in
-    // its profile.
-    let (year, month, day) = time.to_calendar_date();
-    let (hour, minute, second, milli) = time.to_hms_milli();
-    let month = u8::from(month);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }

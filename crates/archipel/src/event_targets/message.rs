@@ -2,8 +2,8 @@
 //!
 //! Source: AWS, "Event message structure".
 
-use archipel_api::s3::iso_time;
 use archipel_api::s3::record::for_target;
+use archipel_api::times::iso_time;
 use archipel_model::Event;
 use serde_json::json;
 

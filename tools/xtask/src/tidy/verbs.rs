@@ -1,8 +1,9 @@
 //! Comments of functions: the first word is a verb in the third person, so that a reader sees what the
 //! function does without its signature.
 //!
-//! The rule looks at the first word's form only: a capital letter at its start and an `s` at its end. A
-//! name in back quotes is no such word. Functions of tests are left alone.
+//! The rule looks at the first word's form only: a capital letter at its start, small ones after it, and
+//! an `s` at its end. A name, such as an operation's or one in back quotes, is no such word. Functions of
+//! tests are left alone.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +74,8 @@ fn is_function(line: &str) -> bool {
 fn begins_with_verb(comment: &str) -> bool {
     let word = comment.split_whitespace().next().unwrap_or_default();
     let word = word.trim_end_matches([',', ':', '.']);
-    let is_word = word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
-    let is_formed = word.starts_with(|c: char| c.is_ascii_uppercase()) && word.ends_with('s');
-    is_word && is_formed && !NO_VERBS.contains(&word)
+    let is_capital = word.starts_with(|c: char| c.is_ascii_uppercase());
+    let mut others = word.chars().skip(1);
+    let is_word = is_capital && others.all(|c| c.is_ascii_lowercase() || c == '-');
+    is_word && word.ends_with('s') && !NO_VERBS.contains(&word)
 }

@@ -227,7 +227,31 @@ impl Told {
 
     /// Returns the states that an operation may leave. `is_early` is true if it began before versioning was
     /// acknowledged to be enabled.
+    ///
+    /// A write without an answer may come back where no version is left. Then a listing puts a delete marker above
+    /// it: the deletion of a null version may leave the same row as the deletion of an object by older settings.
     pub fn after(
+        &self,
+        state: &State,
+        call: Call,
+        reply: Option<Reply>,
+        is_early: bool,
+    ) -> Vec<State> {
+        let mut all = self.after_one(state, call, reply, is_early);
+        let is_lost = reply.is_none() && matches!(call, Call::Put { .. } | Call::Delete);
+        if is_lost && state.versions.is_empty() {
+            let came_back = all.iter().filter(|next| !next.versions.is_empty());
+            let marked = came_back.flat_map(|next| {
+                let markers = self.markers.iter();
+                markers.filter_map(|id| next.with(*id, None))
+            });
+            let marked: Vec<State> = marked.collect();
+            all.extend(marked);
+        }
+        all
+    }
+
+    fn after_one(
         &self,
         state: &State,
         call: Call,

@@ -15,7 +15,7 @@ fn comments_that_begin_with_no_verb_are_found() {
         ("Return the bucket.", "Return"),
         ("returns the bucket.", "returns"),
         ("As [`first`].", "As"),
-        ("XAmzContents5s.", "XAmzContents5s."),
+        ("ListObjects.", "ListObjects."),
         ("", ""),
     ] {
         let source = format!("use x::y;\n\n/// {comment}\n/// Returns it.\npub fn of() {{}}\n");

@@ -239,3 +239,20 @@ fn a_lost_write_may_have_replaced_the_null_version() {
         .concat()
     ));
 }
+
+/// The null version was the only one, and was deleted. Then a deletion without an answer came back, and a listing put
+/// a delete marker above it.
+#[test]
+fn what_comes_back_where_nothing_is_left_gets_a_delete_marker() {
+    let lost = (Call::Delete, None);
+    let two_markers = [
+        finds(id(4), Some((None, false))),
+        finds(id(9), Some((None, false))),
+        sees(None),
+    ];
+    let deleted = (Call::DeleteVersion(NULL), Some(Reply::Done));
+    let nothing_left = [put(1, NULL), ENABLE, deleted, lost];
+    assert!(is_possible(&[&nothing_left[..], &two_markers].concat()));
+    let one_left = [put(1, NULL), ENABLE, lost];
+    assert!(!is_possible(&[&one_left[..], &two_markers].concat()));
+}
