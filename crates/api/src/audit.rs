@@ -282,7 +282,7 @@ mod tests {
         assert!(json["milliseconds"].is_u64());
         json["milliseconds"] = 0.into();
         let expected = serde_json::json!({
-            "time": "2013-05-24T00:00:00Z", "endpoint": "s3", "request_id": "ID", "from": "192.0.2.1",
+            "time": "2013-05-24T00:00:00.000Z", "endpoint": "s3", "request_id": "ID", "from": "192.0.2.1",
             "who": "AKTEST", "action": "PutObject", "method": "PUT", "bucket": "bucket",
             "key": "a\nb\"c", "decision": "denied", "status": 403, "code": "AccessDenied",
             "received": 7, "sent": 7, "milliseconds": 0

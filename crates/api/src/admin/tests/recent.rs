@@ -43,7 +43,7 @@ async fn the_newest_lines_are_listed_and_filtered() {
     assert_eq!(told, [(1, 201), (2, 201), (3, 400)]);
     assert_eq!(next, Value::Null);
     let first = &all[0];
-    assert_eq!(first["time"], "2013-05-24T00:00:00Z");
+    assert_eq!(first["time"], "2013-05-24T00:00:00.000Z");
     assert_eq!(
         (&first["endpoint"], &first["who"], &first["path"]),
         (&json!("admin"), &json!("socket"), &json!("/v1/buckets"))
