@@ -18,6 +18,7 @@ pytestmark = pytest.mark.process
 WRONG = "a-password-that-is-wrong"
 TOPIC = "uploads"
 WAIT_S = 60
+PAIRS = [f"pair-{number}" for number in range(8)]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,7 @@ def cluster(tmp_path_factory, services):
         "redis-type": {"url": redis, "list": "archipel-events", **login},
         "redis-tls": {"url": rediss, "stream": "secure", **login, **ca("redis")},
         "redis-untrusted": {"url": rediss, **login},
+        "redis-name": {"url": f"rediss://localhost:{services['redis'].tls_port}", **login, **ca("redis")},
         "table": {"url": database, **login},
         "table-wrong": {"url": database, **wrong},
         "table-none": {"url": database, "table": "no_schema.events", **login},
@@ -95,6 +97,8 @@ def cluster(tmp_path_factory, services):
         "nats-untrusted": {"url": f"tls://{at['nats-tls']}", **login},
         "unreachable": {"url": "redis://127.0.0.1:1"},
     }
+    # Each connects once: the order in which it tries the servers is random.
+    targets |= {name: {"url": f"nats://127.0.0.1:1,{at['nats']}", "subject": "pairs", **login} for name in PAIRS}
     if "kafka" in services:
         plain, secure = (f"kafka://{at[name]}/{TOPIC}" for name in ("kafka", "kafka-tls"))
         targets |= {
@@ -269,11 +273,13 @@ def test_exchange_of_amqp(client, cluster, services):
         channel.queue_declare("by-topic", durable=True)
         channel.exchange_declare("events", "topic", durable=True)
         channel.queue_bind("by-topic", "events", "a.*")
-    notify(client, cluster, "amqp", "exchange")
-    writes = Writes(client, "amqp", "exchange")
-    writes.some(1)
     taken: list[str] = []
-    writes.arrive(cluster, lambda: taken.extend(text for text, _ in services["amqp"].take("by-topic")) or taken)
+
+    def messages() -> list[str]:
+        taken.extend(text for text, _ in services["amqp"].take("by-topic"))
+        return taken
+
+    survives_restart(client, cluster, services["amqp"], "exchange", messages)
 
 
 def test_jetstream_of_nats(client, cluster, services):
@@ -289,6 +295,26 @@ def test_subject_of_nats(client, cluster, services):
         writes = Writes(client, "nats", "core")
         writes.some(1)
         writes.arrive(cluster, lambda: list(heard))
+
+
+def test_other_server_of_nats_is_used_if_one_is_down(client, cluster):
+    for target in PAIRS:
+        # The request fails if the target does not get the message that tests it.
+        notify(client, cluster, f"at-{target}", target)
+
+
+def test_server_that_hangs_delays_no_other_target(client, cluster, services):
+    notify(client, cluster, "hung", "stream", "table")
+    hung, quick = Writes(client, "hung", "stream"), Writes(client, "hung", "table")
+    ask = "SELECT event_data FROM archipel_events ORDER BY ctid"
+    with services["redis"].hung():
+        hung.some(1)
+        quick.some(1)
+        quick.arrive(cluster, lambda: services["postgresql"].ask(ask).splitlines())
+        assert wait_until(lambda: any("in time" in error for error in status(cluster, "stream")["errors"]), WAIT_S)
+        quick.some(11)
+        quick.arrive(cluster, lambda: services["postgresql"].ask(ask).splitlines())
+    hung.arrive(cluster, lambda: services["redis"].stream("archipel-events", 1))
 
 
 def with_kafka(services) -> None:
@@ -347,7 +373,7 @@ def test_certificates_are_checked(client, cluster, services, kind):
                 return [record["value"] for record in services["kafka-tls"].records(13)]
 
     writes.arrive(cluster, messages)
-    trouble(client, cluster, f"{kind}-untrusted", "UnknownIssuer", "CaUsedAsEndEntity", "certificate")
+    trouble(client, cluster, f"{kind}-untrusted", "UnknownIssuer", "CaUsedAsEndEntity")
 
 
 @pytest.mark.parametrize(
@@ -355,6 +381,7 @@ def test_certificates_are_checked(client, cluster, services, kind):
     [
         ("redis-wrong", "Password authentication failed"),
         ("redis-type", "wrong kind of value"),
+        ("redis-name", "not valid for name"),
         ("table-wrong", f'password authentication failed for user "{USER}"'),
         ("table-none", 'schema "no_schema" does not exist'),
         ("table-columns", 'column "event_time" of relation "other_columns" does not exist'),

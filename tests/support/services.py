@@ -100,6 +100,17 @@ class Service:
             assert wait_until(lambda pid=process.pid: not group_lives(pid), 30)
         self.processes = []
 
+    @contextlib.contextmanager
+    def hung(self):
+        """Lets the server take connections and answer nothing meanwhile."""
+        for process in self.processes:
+            os.killpg(process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in self.processes:
+                os.killpg(process.pid, signal.SIGCONT)
+
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder)

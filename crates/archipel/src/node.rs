@@ -107,6 +107,8 @@ impl Node {
         let configured = settings.traces.as_ref();
         let (tracer, traces) = traces::start(configured, &identity.node_id(), clock.clone())?;
         let model = model::open(&settings, &store, &identity, network, clock.clone()).await?;
+        // First: those who deliver events begin with the targets that are known.
+        event_targets::declare(&model, &settings)?;
         let mut background = background::start(&settings, &model, &store);
         let first = settings.first_start.clone();
         background.spawn(first_start::run(model.clone(), first));
@@ -172,7 +174,6 @@ impl Node {
             metrics::register_links(&mut registry, links.clone());
         }
         metrics::traces::register(&mut registry, self.tracer.clone());
-        event_targets::declare(&self.model, &self.settings)?;
         metrics::events::register(&mut registry, self.model.clone());
         let opened = audit::open(&self.settings.audit, clock.clone(), &mut registry)?;
         let audit = opened.0;

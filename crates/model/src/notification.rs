@@ -122,9 +122,13 @@ pub fn is_listened_name(name: &str) -> bool {
 impl NotificationRule {
     /// Returns true if the rule asks for the event `name` (`s3:ObjectCreated:Put`) of a key.
     pub fn matches(&self, name: &str, key: &str) -> bool {
-        let filters = key.starts_with(self.prefix.as_deref().unwrap_or_default())
-            && key.ends_with(self.suffix.as_deref().unwrap_or_default());
-        filters && self.events.iter().any(|asked| covers(asked, name))
+        self.is_about(key) && self.events.iter().any(|asked| covers(asked, name))
+    }
+
+    /// Returns true if the rule asks for some events of a key.
+    pub fn is_about(&self, key: &str) -> bool {
+        key.starts_with(self.prefix.as_deref().unwrap_or_default())
+            && key.ends_with(self.suffix.as_deref().unwrap_or_default())
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct ListTargets {
 }
 
 /// Lists the targets of event notifications that this node declares or has met in rules, by name,
-/// and how their events come along on this node.
+/// and the state of its own deliveries to them.
 #[utoipa::path(
     get, path = "/v1/event-targets", tag = "events", operation_id = "list_event_targets",
     params(ListTargets),

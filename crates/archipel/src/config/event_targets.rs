@@ -123,7 +123,7 @@ pub struct Redis {
     pub tls: Option<Trust>,
     /// The number of the database.
     pub database: u32,
-    /// Where events go.
+    /// The place for events.
     pub to: RedisKey,
     /// The user.
     pub user: Option<String>,
@@ -187,11 +187,11 @@ pub struct Kafka {
     pub topic: String,
     /// The user.
     pub login: Option<Login>,
-    /// How the user is proven.
+    /// The way in which Kafka authenticates the user.
     pub sasl: Sasl,
 }
 
-/// How a user is proven to Kafka.
+/// The ways in which Kafka authenticates users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sasl {
     /// The broker learns the password.
@@ -202,7 +202,7 @@ pub enum Sasl {
     ScramSha512,
 }
 
-/// The names of the ways to prove a user; the first is the default.
+/// The names of these ways; the first is the default.
 pub(super) const SASL: [(&str, Sasl); 3] = [
     ("scram-sha-512", Sasl::ScramSha512),
     ("scram-sha-256", Sasl::ScramSha256),

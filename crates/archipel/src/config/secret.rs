@@ -60,10 +60,14 @@ pub fn read_token(path: &Path, min_chars: usize) -> Result<Secret, Refused> {
             why: format!(
                 "the content has {len} characters; it must be one line of at least {min_chars} printable characters"
             ),
-            fix: format!(
-                "make one with: head -c 32 /dev/urandom | base64 > {}",
-                path.display()
-            ),
+            fix: match min_chars {
+                // Another service chose it.
+                1 => "write the token alone to the file".into(),
+                _ => format!(
+                    "make one with: head -c 32 /dev/urandom | base64 > {}",
+                    path.display()
+                ),
+            },
         });
     }
     Ok(Secret(token.to_owned()))

@@ -65,10 +65,13 @@ impl Server {
     }
 }
 
-/// A connection, its one channel, and the task that carries its bytes.
+/// A connection, its channels, and the task that carries its bytes.
 pub struct Connection {
-    channel: Channel,
-    _connection: lapin::Connection,
+    /// Those on which no message is under way. Each carries one at a time, because the library takes a
+    /// message that comes back for the one that is confirmed next. There are as many as messages
+    /// were under way at once.
+    idle: Mutex<Vec<Channel>>,
+    connection: lapin::Connection,
     _carrier: AbortOnDropHandle<()>,
 }
 
@@ -95,15 +98,10 @@ impl server::Server for Server {
         let options = ConnectionProperties::default().with_connection_name("archipel".into());
         let made = lapin::Connection::connector(self.uri(), runtime, take, options).await;
         let connection = made.map_err(|error| why(&error))?;
-        let channel = connection.create_channel().await;
-        let channel = channel.map_err(|error| why(&error))?;
-        let confirms = channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await;
-        confirms.map_err(|error| why(&error))?;
+        let first = open_channel(&connection).await?;
         Ok(Connection {
-            channel,
-            _connection: connection,
+            idle: Mutex::new(vec![first]),
+            connection,
             _carrier: carrier,
         })
     }
@@ -125,12 +123,17 @@ impl server::Server for Server {
             .with_timestamp(message.time_ms / 1000);
         let (exchange, routing_key) = (exchange.as_str().into(), routing_key.as_str().into());
         let body = message.text.as_bytes();
-        let publish =
-            connection
-                .channel
-                .basic_publish(exchange, routing_key, options, body, properties);
+        let idle = connection.idle.lock().pop();
+        let channel = match idle {
+            Some(channel) => channel,
+            None => open_channel(&connection.connection).await?,
+        };
+        let publish = channel.basic_publish(exchange, routing_key, options, body, properties);
         let published = publish.await.map_err(|error| why(&error))?;
-        match published.await.map_err(|error| why(&error))? {
+        let confirmed = published.await.map_err(|error| why(&error))?;
+        // Not before: the confirmation of a message that was given up may still come.
+        connection.idle.lock().push(channel);
+        match confirmed {
             Confirmation::Ack(None) => Ok(()),
             Confirmation::Ack(Some(returned)) => Err(format!(
                 "no queue takes messages of exchange {:?} with routing key {:?}: {}",
@@ -140,6 +143,16 @@ impl server::Server for Server {
             Confirmation::NotRequested => Err("the broker confirms no messages".into()),
         }
     }
+}
+
+/// Makes a channel on which the broker confirms messages.
+async fn open_channel(connection: &lapin::Connection) -> Result<Channel, String> {
+    let channel = connection.create_channel().await;
+    let channel = channel.map_err(|error| why(&error))?;
+    let options = ConfirmSelectOptions::default();
+    let confirms = channel.confirm_select(options).await;
+    confirms.map_err(|error| why(&error))?;
+    Ok(channel)
 }
 
 /// Returns two ends of a connection within this process. The library takes nothing but a `TcpStream`.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::select_ok;
 use parking_lot::Mutex;
 use rskafka::BackoffConfig;
 use rskafka::chrono::{DateTime, Utc};
@@ -37,9 +39,18 @@ impl Server {
         })
     }
 
-    fn builder(&self) -> ClientBuilder {
-        let brokers = self.settings.brokers.iter().map(ToString::to_string);
-        let mut builder = ClientBuilder::new(brokers.collect())
+    /// Returns the broker that takes a connection first. The library would try one after another, and
+    /// wait for one that does not answer until the time of the delivery is over.
+    async fn first_broker(&self) -> Result<String, String> {
+        let tries = self.settings.brokers.iter().map(|broker| {
+            let connects = async move { stream::plain(broker).await.map(|_| broker.to_string()) };
+            connects.boxed()
+        });
+        Ok(select_ok(tries).await?.0)
+    }
+
+    fn builder(&self, broker: String) -> ClientBuilder {
+        let mut builder = ClientBuilder::new(vec![broker])
             .client_id("archipel")
             // The library tries again by itself, for as long as this says. It must end before the
             // time of a delivery, because only then does it tell why it failed.
@@ -97,7 +108,8 @@ impl server::Server for Server {
     type Connection = Connection;
 
     async fn connect(&self) -> Result<Connection, String> {
-        let client = self.builder().build().await;
+        let broker = self.first_broker().await?;
+        let client = self.builder(broker).build().await;
         let client = client.map_err(|error| why(&error))?;
         let topics = client.list_topics().await.map_err(|error| why(&error))?;
         let topic = self.settings.topic.as_str();

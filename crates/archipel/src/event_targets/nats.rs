@@ -43,7 +43,7 @@ impl Server {
 /// A connection.
 pub struct Connection {
     client: Client,
-    /// What the server complained about last.
+    /// The last complaint of the server.
     complaint: Arc<Mutex<Option<String>>>,
 }
 
@@ -92,14 +92,19 @@ impl server::Server for Server {
     async fn connect(&self) -> Result<Connection, String> {
         let complaint = Arc::new(Mutex::new(None));
         let noted = complaint.clone();
+        let servers = self.addresses.len();
+        let parts = u32::try_from(servers).unwrap_or(u32::MAX).saturating_add(1);
         let mut options = ConnectOptions::new()
             .name("archipel")
-            .connection_timeout(TIMEOUT)
+            // One that does not answer leaves time for the others, and for the message.
+            .connection_timeout(TIMEOUT / parts)
             .request_timeout(Some(TIMEOUT))
             .require_tls(self.settings.tls)
             .tls_client_config(self.tls.clone())
-            // A new connection is made by the next delivery, so that no message is lost between two.
-            .max_reconnects(1)
+            // The servers that are tried for the first connection count, too. A later connection is
+            // refused by `check`: the next delivery makes a new one, so that no message is lost
+            // between two.
+            .max_reconnects(servers)
             .event_callback(move |event| {
                 let text = match event {
                     Event::ServerError(error) => Some(error.to_string()),

@@ -1,4 +1,4 @@
-//! What the targets that keep a connection have in common.
+//! Targets that keep a connection: all that their kinds have in common.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use archipel_model::{DeliverEvent, Event};
 use async_trait::async_trait;
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::message::Message;
@@ -40,6 +40,8 @@ pub struct Reused<S: Server> {
     server: S,
     region: String,
     current: Mutex<Option<Arc<S::Connection>>>,
+    /// Held by the delivery that connects. The others wait for its connection.
+    connecting: tokio::sync::Mutex<()>,
 }
 
 impl<S: Server> Reused<S> {
@@ -49,6 +51,7 @@ impl<S: Server> Reused<S> {
             server,
             region: region.to_owned(),
             current: Mutex::new(None),
+            connecting: tokio::sync::Mutex::new(()),
         }
     }
 
@@ -62,14 +65,14 @@ impl<S: Server> Reused<S> {
             match sent {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(why)) => {
-                    self.forget(&connection).await;
+                    self.forget(&connection);
                     // The server may have closed a connection that nobody used for a while.
                     if is_new {
                         return Err(why);
                     }
                 }
                 Err(_) => {
-                    self.forget(&connection).await;
+                    self.forget(&connection);
                     return Err("it did not confirm the event in time".into());
                 }
             }
@@ -78,18 +81,23 @@ impl<S: Server> Reused<S> {
 
     /// Returns the connection, and whether it was made just now.
     async fn connection(&self) -> Result<(Arc<S::Connection>, bool), String> {
-        let mut current = self.current.lock().await;
-        if let Some(connection) = current.as_ref() {
-            return Ok((connection.clone(), false));
+        let known = || self.current.lock().clone();
+        if let Some(connection) = known() {
+            return Ok((connection, false));
+        }
+        let _connecting = self.connecting.lock().await;
+        // Another delivery may have made it meanwhile.
+        if let Some(connection) = known() {
+            return Ok((connection, false));
         }
         let made = Arc::new(self.server.connect().await?);
-        *current = Some(made.clone());
+        *self.current.lock() = Some(made.clone());
         Ok((made, true))
     }
 
     /// Makes the next delivery connect again, unless another one did already.
-    async fn forget(&self, connection: &Arc<S::Connection>) {
-        let mut current = self.current.lock().await;
+    fn forget(&self, connection: &Arc<S::Connection>) {
+        let mut current = self.current.lock();
         if current
             .as_ref()
             .is_some_and(|now| Arc::ptr_eq(now, connection))

@@ -177,7 +177,7 @@ impl CompanionNews {
 
     /// Notes that a write of a row brought companions. The replica may lack others from this stamp
     /// on.
-    pub(crate) fn stored(&self, row: RowKey, from: Stamp) {
+    pub fn stored(&self, row: RowKey, from: Stamp) {
         let mut state = self.state.lock();
         let State {
             partitions, named, ..
@@ -193,6 +193,16 @@ impl CompanionNews {
                 *named -= rows.len();
                 *brought = None;
             }
+        }
+        drop(state);
+        self.came.notify_one();
+    }
+
+    /// Notes that companions came to a partition, to rows that are not named.
+    pub fn unnamed(&self, partition: PartitionId) {
+        let mut state = self.state.lock();
+        if let Some(Some(rows)) = state.partitions.insert(partition, None) {
+            state.named -= rows.len();
         }
         drop(state);
         self.came.notify_one();
@@ -244,6 +254,11 @@ mod tests {
             (PartitionId(2), None),
             (PartitionId(3), named(6)),
         ];
+        assert_eq!(news.take(), BTreeMap::from(told));
+        news.stored(row(1, 0), at(5));
+        news.unnamed(PartitionId(1));
+        news.unnamed(PartitionId(4));
+        let told = [(PartitionId(1), None), (PartitionId(4), None)];
         assert_eq!(news.take(), BTreeMap::from(told));
     }
 

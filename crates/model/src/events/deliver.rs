@@ -11,22 +11,30 @@
 //! The other replicas look at old events only: the first one may seem live and deliver nothing, with a
 //! full disk for example.
 //!
+//! Each target has a [`lane`] of its own, in which all this happens. Within a lane, work is cut into
+//! turns: an object with many events, and a partition with many objects, let others go on after a
+//! while. So what came last never waits for all that came before.
+//!
 //! A crash between delivery and deletion delivers an event again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::iter;
 use std::time::Duration;
 
 use archipel_base::{PartitionId, Stamp, boxed};
-use archipel_cluster::Brought;
 use archipel_storage::RowKey;
-use bytes::Bytes;
+use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
+use self::due::{Done, Due, Known, Objects, Pass, Walk, Work, add};
+use self::lane::{Lane, Targets};
 use crate::Model;
 use crate::error::Error;
 use crate::rowkeys;
 
+mod due;
+mod lane;
 mod object;
 mod rows;
 
@@ -39,48 +47,36 @@ const OLD_SCAN_PERIOD: Duration = Duration::from_secs(60);
 const OLD_MS: u64 = 300_000;
 /// The pause before events that could not be delivered are looked at again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long news is gathered before it is looked at.
-const GATHERED: Duration = Duration::from_millis(100);
-/// The number of partitions that are worked on at once.
+/// The time after which the events of an object, and a walk, let others go on. A delivery that has
+/// begun comes to its end.
+const TURN: Duration = Duration::from_secs(2);
+/// The number of partitions of a lane that are worked on at once.
 const PARTITIONS: usize = 8;
 /// The number of objects of a partition that are read from the disk at once.
 const OBJECTS_READ: usize = 256;
 /// The number of objects of a partition whose events are delivered at once.
 const OBJECTS: usize = 16;
+/// The number of objects after which a walk begins again: while new ones come before its end, it
+/// would never look again at those behind it.
+const WALKED: usize = 10_000;
 
 /// The targets that failed, and until when they are left alone.
 type Pauses = BTreeMap<String, Instant>;
 
-/// Objects' rows, each with the stamp from which on its events are looked at; `None` for all of them.
-type Objects = Vec<(RowKey, Option<Stamp>)>;
-
-/// What is to be looked at in a partition.
-enum Due {
-    /// All events.
-    All,
-    /// All events of objects with an old one. This is not the partition's first live replica.
-    Old,
-    /// The events of these objects.
-    Objects(Objects),
-}
-
-/// What is known of the partitions whose first live replica is here. A partition that is not named
-/// has to be looked at whole.
-#[derive(Default)]
-struct Known {
-    /// Nothing waits but what came since.
-    clear: BTreeSet<PartitionId>,
-    /// Events wait, and are not looked at before this time.
-    waiting: BTreeMap<PartitionId, Instant>,
-}
-
 impl Model {
-    /// Delivers events until it is dropped. Run it in a task of its own.
+    /// Delivers events until it is dropped. Run it in a task of its own, once the targets are set.
     #[boxed]
     pub async fn deliver_events(&self) {
+        let lanes = self.lanes();
+        let deliveries = join_all(lanes.iter().map(|lane| self.deliver_lane(lane)));
+        tokio::join!(self.share_news(&lanes), deliveries);
+    }
+
+    /// Delivers the events of a lane until it is dropped.
+    async fn deliver_lane(&self, lane: &Lane) {
         let mut known = Known::default();
         let (mut scanned, mut scanned_old): (Option<Instant>, Option<Instant>) = (None, None);
-        let mut due = BTreeMap::new();
+        let mut work = Work::new();
         loop {
             let now = Instant::now();
             let is_over =
@@ -91,126 +87,193 @@ impl Model {
                 if with_old {
                     scanned_old = Some(now);
                 }
-                match self.scan(&known, with_old).await {
-                    Ok(found) => due.extend(found),
-                    Err(error) => tracing::warn!(%error, "events cannot be looked for"),
+                let scan = self.scan(lane, &known, with_old, &mut work).await;
+                if let Err(error) = scan {
+                    tracing::warn!(%error, "events cannot be looked for");
                 }
             }
-            let again = known.waiting.iter().filter(|(_, until)| **until <= now);
-            due.extend(again.map(|(partition, _)| (*partition, Due::All)));
-            self.deliver_in(due, &mut known).await;
-            let next = known
-                .waiting
-                .values()
-                .min()
-                .map(|until| *until - Instant::now());
-            let news = self.cluster().companion_news();
-            let wait = next.unwrap_or(SCAN_PERIOD).min(SCAN_PERIOD);
-            if tokio::time::timeout(wait, news.wait()).await.is_ok() {
-                // Wait until other replicas have accepted the writes, too. A read before that would
-                // bring them to the others without their events, and the writer would need one more
-                // round.
-                tokio::time::sleep(GATHERED).await;
+            for partition in known.waited(now) {
+                let walk = Some(Walk::over_all());
+                add(&mut work, partition, Due::now(walk, Objects::new()));
             }
-            let is_first = |partition: &PartitionId| self.cluster().is_first_live(*partition);
-            known.clear.retain(is_first);
-            known.waiting.retain(|partition, _| is_first(partition));
-            let news = news.take().into_iter();
-            due = news
-                .map(|(partition, brought)| (partition, known.due(partition, brought)))
-                .collect();
+            work = self.do_some(lane, work, &mut known).await;
+            if work.is_empty() {
+                let next = known.next().map(|until| until - Instant::now());
+                let wait = next.unwrap_or(SCAN_PERIOD).min(SCAN_PERIOD);
+                // Whether news came shows below.
+                let _ = tokio::time::timeout(wait, lane.news.wait()).await;
+            }
+            known.retain(|partition| self.cluster().is_first_live(*partition));
+            for (partition, brought) in lane.news.take() {
+                add(&mut work, partition, known.due(partition, brought));
+            }
         }
     }
 
-    /// Returns what is to be looked at because it may wait.
+    /// Adds to the work what may wait.
     async fn scan(
         &self,
+        lane: &Lane,
         known: &Known,
         with_old: bool,
-    ) -> Result<BTreeMap<PartitionId, Due>, Error> {
-        self.count_backlog().await?;
+        work: &mut Work,
+    ) -> Result<(), Error> {
+        self.count_backlog(lane).await?;
         let now = Instant::now();
-        let found = self.partitions_with_events().await?.into_iter();
-        let due = found.filter_map(|partition| {
-            let waits = known.waiting.get(&partition);
-            match self.cluster().is_first_live(partition) {
-                true if waits.is_some_and(|until| *until > now) => None,
-                true => Some((partition, Due::All)),
-                false => with_old.then_some((partition, Due::Old)),
-            }
-        });
-        Ok(due.collect())
-    }
-
-    /// Delivers the events of these partitions.
-    async fn deliver_in(&self, due: BTreeMap<PartitionId, Due>, known: &mut Known) {
-        let mine = due.into_iter().filter(|(partition, due)| {
-            matches!(due, Due::Old) || self.cluster().is_first_live(*partition)
-        });
-        let passes = mine.map(|(partition, due)| async move {
-            let (kind, passed) = match due {
-                Due::All => (Kind::All, self.deliver_partition(partition, u64::MAX).await),
-                Due::Old => {
-                    let before = self.now_ms().saturating_sub(OLD_MS);
-                    let passed = self.deliver_partition(partition, before).await;
-                    (Kind::Old, passed)
-                }
-                Due::Objects(objects) => {
-                    let passed = self.deliver_named(partition, objects).await;
-                    (Kind::Objects, passed)
-                }
+        let old = || Walk::over_old(self.now_ms().saturating_sub(OLD_MS));
+        for partition in self.partitions_with_events(lane).await? {
+            let walk = match self.cluster().is_first_live(partition) {
+                true => (!known.waits(partition, now)).then(Walk::over_all),
+                false => with_old.then(old),
             };
-            let passed = passed.unwrap_or_else(|error| {
-                tracing::debug!(%error, %partition, "events wait");
-                Pass::soon()
-            });
-            (partition, kind, passed)
-        });
-        let mut passes = stream::iter(passes).buffer_unordered(PARTITIONS);
-        while let Some((partition, kind, passed)) = passes.next().await {
-            known.note(partition, kind, &passed);
+            if walk.is_some() {
+                add(work, partition, Due::now(walk, Objects::new()));
+            }
         }
+        Ok(())
     }
 
-    /// Delivers the events of objects with one from before a time in milliseconds.
+    /// Does a turn of the work. Returns what is left.
+    async fn do_some(&self, lane: &Lane, work: Work, known: &mut Known) -> Work {
+        let end = Instant::now() + TURN;
+        let is_mine = |(partition, due): &(PartitionId, Due)| {
+            due.walk.as_ref().is_some_and(Walk::is_old) || self.cluster().is_first_live(*partition)
+        };
+        let mut work: Vec<(PartitionId, Due)> = work.into_iter().filter(is_mine).collect();
+        // Those for which the time did not suffice come first.
+        work.sort_by_key(|(_, due)| due.since);
+        let turns = work.into_iter().map(|(partition, due)| async move {
+            let done = self.deliver_partition(lane, partition, due, end).await;
+            (partition, done)
+        });
+        let mut turns = stream::iter(turns).buffer_unordered(PARTITIONS);
+        let mut left = Work::new();
+        while let Some((partition, done)) = turns.next().await {
+            if let Some(due) = known.note(partition, done) {
+                left.insert(partition, due);
+            }
+        }
+        left
+    }
+
+    /// Delivers the events of all named objects of a partition, and then those of a part of the
+    /// walk. After the end of the turn, no walk goes on.
     async fn deliver_partition(
         &self,
+        lane: &Lane,
         partition: PartitionId,
-        before_ms: u64,
-    ) -> Result<Pass, Error> {
+        due: Due,
+        end: Instant,
+    ) -> Done {
+        let later = |error| {
+            tracing::debug!(%error, %partition, "events wait");
+            Pass::soon()
+        };
+        // Decided first: named objects may take long in each turn.
+        let goes_on = Instant::now() < end;
+        let old = due.walk.as_ref().filter(|walk| walk.is_old());
+        let old = old.map(|walk| walk.before_ms);
         let mut pass = Pass::default();
-        let mut after = None;
-        loop {
-            let pauses = self.pauses();
-            let found = self.objects_with_events(partition, after, before_ms, pauses);
-            let found = found.await?;
-            pass.add(Pass { again: found.until });
-            let is_full = found.objects.len() == OBJECTS_READ;
-            let objects = found.objects.into_iter().map(|object| (object, None));
-            pass.add(self.deliver_objects(objects.collect()).await);
-            if !is_full {
-                return Ok(pass);
+        if !due.objects.is_empty() {
+            let named = self.deliver_named(lane, partition, due.objects).await;
+            pass.add(named.unwrap_or_else(later));
+        }
+        let (mut walk, mut has_begun) = (due.walk, false);
+        if let Some(on) = walk.take_if(|_| goes_on) {
+            has_begun = on.after.is_none();
+            match self.walk_events(lane, partition, on).await {
+                Ok((walked, rest)) => {
+                    pass.add(walked);
+                    walk = rest;
+                }
+                Err(error) => pass.add(later(error)),
             }
-            after = found.last;
+        }
+        if !pass.cut.is_empty() {
+            // News names no objects with old events.
+            walk = walk.or(old.map(Walk::over_old));
+        }
+        Done {
+            has_begun,
+            was_old: old.is_some(),
+            again: pass.again,
+            left: Due {
+                since: if goes_on { Instant::now() } else { due.since },
+                walk,
+                objects: pass.cut,
+            },
         }
     }
 
-    /// Delivers the events of objects that news names.
-    async fn deliver_named(&self, partition: PartitionId, objects: Objects) -> Result<Pass, Error> {
-        let pauses = self.pauses();
-        if pauses.is_empty() {
-            return Ok(self.deliver_objects(objects).await);
+    /// Delivers the events of the next objects of a walk. Returns the rest of the walk.
+    async fn walk_events(
+        &self,
+        lane: &Lane,
+        partition: PartitionId,
+        mut walk: Walk,
+    ) -> Result<(Pass, Option<Walk>), Error> {
+        let end = Instant::now() + TURN;
+        let mut pass = Pass::default();
+        loop {
+            let pauses = self.pauses(&lane.targets);
+            let found = self.objects_with_events(lane, partition, &walk, pauses);
+            let found = found.await?;
+            if let Some(until) = found.until {
+                pass.add(Pass::until(until));
+            }
+            let (read, mut is_first) = (found.objects.len(), true);
+            let mut objects = found.objects.into_iter();
+            let begun = iter::from_fn(|| {
+                let goes_on = std::mem::take(&mut is_first) || Instant::now() < end;
+                let object = goes_on.then(|| objects.next()).flatten()?;
+                Some((object, None))
+            });
+            pass.add(self.deliver_objects(lane, begun).await);
+            walk.begun += read - objects.len();
+            walk.after = match objects.next() {
+                Some(next) => rowkeys::events_prefix(&next),
+                None if read < OBJECTS_READ => return Ok((pass, None)),
+                None => found.last,
+            };
+            if walk.begun >= WALKED {
+                pass.add(Pass::until(Instant::now()));
+                return Ok((pass, None));
+            }
+            if Instant::now() >= end {
+                return Ok((pass, Some(walk)));
+            }
         }
-        let (objects, until) = self.without_paused(partition, objects, pauses).await?;
-        let mut pass = Pass { again: until };
-        pass.add(self.deliver_objects(objects).await);
+    }
+
+    /// Delivers the events of objects that news names, or that were cut.
+    async fn deliver_named(
+        &self,
+        lane: &Lane,
+        partition: PartitionId,
+        objects: Objects,
+    ) -> Result<Pass, Error> {
+        let pauses = self.pauses(&lane.targets);
+        if pauses.is_empty() {
+            return Ok(self.deliver_objects(lane, objects.into_iter()).await);
+        }
+        let ready = self.without_paused(lane, partition, objects, pauses);
+        let (objects, until) = ready.await?;
+        let mut pass = self.deliver_objects(lane, objects.into_iter()).await;
+        if let Some(until) = until {
+            pass.add(Pass::until(until));
+        }
         Ok(pass)
     }
 
-    async fn deliver_objects(&self, objects: Objects) -> Pass {
-        let objects = objects.into_iter();
-        let deliveries =
-            objects.map(|(object, from)| async move { self.deliver_object(&object, from).await });
+    async fn deliver_objects(
+        &self,
+        lane: &Lane,
+        objects: impl Iterator<Item = (RowKey, Option<Stamp>)> + Send,
+    ) -> Pass {
+        let deliveries = objects.map(|(object, from)| async move {
+            let end = Instant::now() + TURN;
+            self.deliver_object(lane, &object, from, end).await
+        });
         let mut done = stream::iter(deliveries).buffer_unordered(OBJECTS);
         let mut pass = Pass::default();
         while let Some(of_object) = done.next().await {
@@ -222,90 +285,13 @@ impl Model {
         pass
     }
 
-    /// Returns the targets that are left alone now.
-    fn pauses(&self) -> Pauses {
+    /// Returns those of the targets that are left alone now.
+    fn pauses(&self, targets: &Targets) -> Pauses {
         let now = Instant::now();
         let all = self.0.events.progress.lock();
-        let paused = all
-            .iter()
-            .filter_map(|(name, progress)| Some((name.clone(), progress.paused(now)?)));
+        let of_lane = all.iter().filter(|(name, _)| targets.have(name));
+        let paused =
+            of_lane.filter_map(|(name, progress)| Some((name.clone(), progress.paused(now)?)));
         paused.collect()
     }
-}
-
-impl Known {
-    /// Returns what is to be looked at because of news of a partition.
-    fn due(&self, partition: PartitionId, brought: Brought) -> Due {
-        let is_clear = self.clear.contains(&partition);
-        let Some(brought) = brought.filter(|_| is_clear || self.waiting.contains_key(&partition))
-        else {
-            return Due::All;
-        };
-        let mut objects: BTreeMap<Bytes, Option<Stamp>> = BTreeMap::new();
-        for (key, from) in brought {
-            let row = RowKey { partition, key };
-            let object = rowkeys::object_of_event(&row).unwrap_or(row);
-            // Where something waits, the object may have earlier events.
-            let from = is_clear.then_some(from);
-            let lowest = objects.entry(object.key).or_insert(from);
-            *lowest = from.min(*lowest);
-        }
-        let objects = objects.into_iter();
-        Due::Objects(
-            objects
-                .map(|(key, from)| (RowKey { partition, key }, from))
-                .collect(),
-        )
-    }
-
-    /// Notes the result of a look.
-    fn note(&mut self, partition: PartitionId, kind: Kind, passed: &Pass) {
-        let before = match kind {
-            Kind::Old => return,
-            Kind::All => None,
-            Kind::Objects => self.waiting.get(&partition).copied(),
-        };
-        self.waiting.remove(&partition);
-        match sooner(before, passed.again) {
-            None => {
-                self.clear.insert(partition);
-            }
-            Some(again) => {
-                self.clear.remove(&partition);
-                self.waiting.insert(partition, again);
-            }
-        }
-    }
-}
-
-/// What was looked at: see [`Due`].
-enum Kind {
-    All,
-    Old,
-    Objects,
-}
-
-/// The result of a look at some events.
-#[derive(Default)]
-struct Pass {
-    /// When to look again; `None` if none of them waits any more.
-    again: Option<Instant>,
-}
-
-impl Pass {
-    fn until(again: Instant) -> Pass {
-        Pass { again: Some(again) }
-    }
-
-    fn soon() -> Pass {
-        Pass::until(Instant::now() + AGAIN)
-    }
-
-    fn add(&mut self, other: Pass) {
-        self.again = sooner(self.again, other.again);
-    }
-}
-
-fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    one.into_iter().chain(other).min()
 }

@@ -41,7 +41,7 @@ pub struct Cause {
     pub request_id: String,
 }
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Happening<'a> {
     /// A new object by PutObject, a form or CopyObject.
@@ -77,7 +77,7 @@ impl Happening<'_> {
     }
 }
 
-/// What a row of an event holds.
+/// The content of a row of an event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Stored {
     #[serde(rename = "t")]
@@ -143,7 +143,7 @@ pub struct Event {
     /// The version that the event is about, if the bucket has versions.
     #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Who asked for it; `None` for an anonymous client or the server itself.
+    /// The one that asked for it; `None` for an anonymous client or the server itself.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// The client's address.

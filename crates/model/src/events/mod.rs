@@ -61,7 +61,8 @@ struct Target {
 }
 
 impl Model {
-    /// Sets the targets of events that this node knows. Only the first call has an effect.
+    /// Sets the targets of events that this node knows. Only the first call has an effect. It must come
+    /// before [`Model::deliver_events`].
     pub fn set_event_targets(&self, targets: Vec<(EventTarget, Arc<dyn DeliverEvent>)>) {
         let named = targets.into_iter().map(|(limits, deliver)| {
             let name = limits.name.clone();

@@ -1,4 +1,4 @@
-//! Nodes whose bucket tells one target of everything.
+//! Nodes whose bucket tells one target of everything, or some of the targets of a part of the keys each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,17 @@ pub const LATENCY: Duration = Duration::from_millis(50);
 pub struct Receiver {
     pub got: Mutex<Vec<Event>>,
     pub is_down: Mutex<bool>,
+    /// The time that it needs for an event.
+    pub delay: Mutex<Duration>,
+}
+
+impl Receiver {
+    /// Returns the tags of the events of a key, in the order in which they came.
+    pub fn tags_of(&self, key: &str) -> Vec<String> {
+        let got = self.got.lock();
+        let of_key = got.iter().filter(|event| event.key == key);
+        of_key.filter_map(|event| event.etag.clone()).collect()
+    }
 }
 
 #[async_trait]
@@ -26,6 +37,8 @@ impl DeliverEvent for Receiver {
         if *self.is_down.lock() {
             return Err("it is down".into());
         }
+        let delay = *self.delay.lock();
+        tokio::time::sleep(delay).await;
         self.got.lock().push(event.clone());
         Ok(())
     }
@@ -42,7 +55,9 @@ pub struct Nodes {
     pub world: World,
     pub models: Vec<Model>,
     pub bucket: Arc<Bucket>,
+    /// The first target.
     pub receiver: Arc<Receiver>,
+    pub receivers: Vec<Arc<Receiver>>,
     pub ahead: Mutex<Duration>,
     pub workers: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -75,12 +90,36 @@ pub fn rule(target: &str, prefix: Option<String>) -> NotificationRule {
 }
 
 pub async fn nodes(versioning: Versioning, limits: EventTarget) -> Nodes {
+    let rules = vec![rule("hook", None)];
+    nodes_with(versioning, vec![limits], rules).await
+}
+
+/// Returns nodes with several targets, each of which is told of the keys that begin with its name.
+pub async fn nodes_of(names: &[&str]) -> Nodes {
+    let limits = names.iter().map(|name| EventTarget {
+        name: (*name).into(),
+        ..target(100_000, false)
+    });
+    let rules = names.iter().map(|name| rule(name, Some((*name).into())));
+    nodes_with(Versioning::Never, limits.collect(), rules.collect()).await
+}
+
+pub async fn nodes_with(
+    versioning: Versioning,
+    limits: Vec<EventTarget>,
+    rules: Vec<NotificationRule>,
+) -> Nodes {
     let world = World::new(3, 3, LATENCY, 1, HOOKS).await.unwrap();
-    let receiver = Arc::new(Receiver::default());
+    let receivers: Vec<Arc<Receiver>> = limits.iter().map(|_| Arc::default()).collect();
     let mut models = Vec::new();
     for node in &world.nodes {
         let model = Model::open(node.clone()).await.unwrap();
-        model.set_event_targets(vec![(limits.clone(), receiver.clone())]);
+        let targets = limits.iter().cloned().zip(&receivers);
+        let targets = targets.map(|(limits, receiver)| {
+            let deliver: Arc<dyn DeliverEvent> = receiver.clone();
+            (limits, deliver)
+        });
+        model.set_event_targets(targets.collect());
         models.push(model);
     }
     models[0].create_bucket("bucket", None).await.unwrap();
@@ -90,7 +129,6 @@ pub async fn nodes(versioning: Versioning, limits: EventTarget) -> Nodes {
             .await
             .unwrap();
     }
-    let rules = vec![rule("hook", None)];
     let set = models[0].set_notification("bucket", Some(Notification { rules }));
     let bucket = set.await.unwrap();
     let workers = models.iter().map(|model| {
@@ -102,7 +140,8 @@ pub async fn nodes(versioning: Versioning, limits: EventTarget) -> Nodes {
         world,
         models,
         bucket,
-        receiver,
+        receiver: receivers[0].clone(),
+        receivers,
         ahead: Mutex::default(),
     }
 }

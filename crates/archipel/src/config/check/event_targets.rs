@@ -13,6 +13,7 @@ mod services;
 use std::path::Path;
 
 use http::Uri;
+use http::uri::Authority;
 
 use self::address::Address;
 pub(super) use self::address::shown;
@@ -23,7 +24,7 @@ use crate::config::{EventTarget, Login, Service, Trust, Webhook, file};
 /// The default of the most events that wait for a target in the partitions of one bucket.
 const BACKLOG: u64 = 100_000;
 
-/// What happens when that many wait. The first is the default.
+/// The choices for when that many wait. The first is the default.
 const WHEN_FULL: [(&str, bool); 2] = [("drop", false), ("refuse", true)];
 
 impl Check {
@@ -111,7 +112,7 @@ impl One<'_> {
             return None;
         };
         self.refuse_foreign_keys(kind);
-        if rest.contains('@') {
+        if authority(kind, rest).contains('@') {
             let fix = format!("write for example {:?}; {}", kind.example, kind.secrets);
             let why = "the address holds a name or a password";
             self.problem("url", Some(&shown(url)), why, &fix);
@@ -146,14 +147,17 @@ impl One<'_> {
     }
 
     fn webhook(&mut self) -> Option<Webhook> {
-        let key = self.key("token_file");
-        let token = self.check.token(&key, self.target.token_file.as_deref());
+        let token = self.token();
         let url = self.target.url.parse::<Uri>().ok();
-        let url = url.filter(|uri| uri.authority().is_some());
+        let is_fine = |authority: &Authority| {
+            // Otherwise what should be a port may be the beginning of a password with a slash.
+            authority.port_u16().is_some() || authority.as_str() == authority.host()
+        };
+        let url = url.filter(|uri| uri.authority().is_some_and(is_fine));
         if url.is_none() {
             let fix = "write for example \"https://hooks.example.org/uploads\"";
-            let (url, why) = (self.target.url.as_str(), "not an address");
-            self.problem("url", Some(url), why, fix);
+            let url = shown(&self.target.url);
+            self.problem("url", Some(&url), "not an address", fix);
         }
         Some(Webhook { url: url?, token })
     }
@@ -180,6 +184,13 @@ impl One<'_> {
             let shown = path.display().to_string();
             self.problem("ca_file", Some(&shown), &why, fix);
         }
+    }
+
+    /// Returns the token. The service chose it, so it may be short.
+    fn token(&mut self) -> Option<Secret> {
+        let key = self.key("token_file");
+        let path = self.target.token_file.as_deref();
+        self.check.secret(&key, path, 1)
     }
 
     fn password(&mut self) -> Option<Secret> {
@@ -215,6 +226,15 @@ impl One<'_> {
             }
             (None, None) => None,
         }
+    }
+}
+
+/// Returns the part of an address that names machines. The path and the query of a webhook may hold
+/// any character.
+fn authority<'a>(kind: &keys::Kind, rest: &'a str) -> &'a str {
+    match kind.name {
+        "webhook" => rest.split(['/', '?', '#']).next().unwrap_or(rest),
+        _ => rest,
     }
 }
 

@@ -10,6 +10,7 @@ struct Fake {
     connected: AtomicUsize,
     refused: AtomicUsize,
     is_deaf: AtomicUsize,
+    is_away: AtomicUsize,
     taken: Plain<Vec<(usize, String)>>,
 }
 
@@ -18,6 +19,9 @@ impl Server for Arc<Fake> {
     type Connection = usize;
 
     async fn connect(&self) -> Result<usize, String> {
+        if self.is_away.load(Ordering::SeqCst) > 0 {
+            std::future::pending::<()>().await;
+        }
         Ok(self.connected.fetch_add(1, Ordering::SeqCst))
     }
 
@@ -75,6 +79,31 @@ async fn server_that_does_not_answer_holds_a_delivery_for_a_bounded_time() {
     target.bring(&message("a")).await.unwrap();
     // The answer of the first one may still come, so its connection is not used again.
     assert_eq!(*fake.taken.lock(), [(1, "a".into())]);
+}
+
+/// A delivery ends in time although another one connects meanwhile.
+#[tokio::test(start_paused = true)]
+async fn server_that_goes_away_holds_each_delivery_for_a_bounded_time() {
+    let fake = Arc::new(Fake::default());
+    let target = Arc::new(Reused::new(fake.clone(), "r"));
+    target.bring(&message("a")).await.unwrap();
+    let late = |name: &'static str| {
+        let target = target.clone();
+        tokio::spawn(async move {
+            let started = Instant::now();
+            target.bring(&message(name)).await.unwrap_err();
+            started.elapsed()
+        })
+    };
+    fake.is_deaf.store(1, Ordering::SeqCst);
+    let first = late("b");
+    tokio::time::sleep(TIMEOUT / 2).await;
+    fake.is_away.store(1, Ordering::SeqCst);
+    fake.is_deaf.store(0, Ordering::SeqCst);
+    fake.refused.store(1, Ordering::SeqCst);
+    let second = late("c");
+    assert_eq!(first.await.unwrap(), TIMEOUT);
+    assert_eq!(second.await.unwrap(), TIMEOUT);
 }
 
 #[test]

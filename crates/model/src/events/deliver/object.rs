@@ -14,7 +14,8 @@ use archipel_storage::engine::Durability;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::Pass;
+use super::due::Pass;
+use super::lane::Lane;
 use crate::Model;
 use crate::error::Error;
 use crate::events::event::Waiting;
@@ -28,7 +29,7 @@ const UNDECIDED_MS: u64 = 30_000;
 /// any.
 const MOST_NAMES: usize = 100;
 
-/// What is done with the events of a write.
+/// The fate of the events of a write.
 enum Telling {
     Tell,
     /// The write never took effect and never will.
@@ -38,20 +39,25 @@ enum Telling {
 }
 
 impl Model {
-    /// Delivers the events of one object, from a stamp on.
+    /// Delivers the events of one object for the targets of a lane, from a stamp on, until the end
+    /// of its turn.
     pub(super) async fn deliver_object(
         &self,
+        lane: &Lane,
         object: &RowKey,
         from: Option<Stamp>,
+        end: Instant,
     ) -> Result<Pass, Error> {
         let reached = self.cluster().head_stamped(object).await?;
         let reached = &(reached.stamp, reached.write);
         let mut by_target: BTreeMap<String, Vec<Waiting>> = BTreeMap::new();
-        for event in self.events_at_quorum(object, from).await? {
+        let events = self.events_at_quorum(object, from).await?.into_iter();
+        for event in events.filter(|event| lane.targets.have(&event.target)) {
             let of_target = by_target.entry(event.target.clone()).or_default();
             of_target.push(event);
         }
         let deliveries = by_target.into_iter().map(|(target, events)| async move {
+            let events = (events, end);
             self.deliver_to(&target, object, events, reached).await
         });
         let mut pass = Pass::default();
@@ -61,17 +67,20 @@ impl Model {
         Ok(pass)
     }
 
-    /// Delivers events of one object to one target, one after another. `reached` is the stamp and
-    /// the write of the object's row.
+    /// Delivers events of one object to one target, one after another, until the end of the turn but
+    /// at least one. `reached` is the stamp and the write of the object's row.
     async fn deliver_to(
         &self,
         target: &str,
         object: &RowKey,
-        events: Vec<Waiting>,
+        (events, end): (Vec<Waiting>, Instant),
         reached: &(Stamp, Id),
     ) -> Result<Pass, Error> {
         let (past, to_come) = split(by_write(events), reached.0);
-        for attempts in past {
+        for (number, attempts) in past.into_iter().enumerate() {
+            if number > 0 && Instant::now() >= end {
+                return Ok(Pass::cut(object));
+            }
             // A write is told once, in the place of its last attempt.
             let Some(event) = attempts.last() else {
                 continue;

@@ -1,4 +1,4 @@
-//! Which events wait: in this node's store, and as a quorum holds them.
+//! Finds the events that wait: in this node's store, and as a quorum holds them.
 
 use std::ops::Bound;
 
@@ -9,7 +9,9 @@ use archipel_storage::{RowKey, RowReader};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{OBJECTS_READ, Objects, Pauses, sooner};
+use super::due::{Objects, Walk, sooner};
+use super::lane::Lane;
+use super::{OBJECTS_READ, Pauses};
 use crate::Model;
 use crate::error::Error;
 use crate::events::event::{Waiting, group_of};
@@ -27,14 +29,15 @@ pub(super) struct Found {
 }
 
 impl Model {
-    /// Returns the partitions of this node in which events wait for targets that it knows.
-    pub(super) async fn partitions_with_events(&self) -> Result<Vec<PartitionId>, Error> {
+    /// Returns the partitions of this node in which events wait for targets of a lane that it knows
+    /// or has met.
+    pub(super) async fn partitions_with_events(
+        &self,
+        lane: &Lane,
+    ) -> Result<Vec<PartitionId>, Error> {
         let local = self.cluster().local_partitions(None);
-        let groups: Vec<_> = self
-            .event_status()
-            .iter()
-            .map(|one| group_of(&one.name))
-            .collect();
+        let names = self.names_in(lane);
+        let groups: Vec<_> = names.iter().map(|name| group_of(name)).collect();
         let look = move |rows: &RowReader<'_>| {
             let mut found = Vec::new();
             for partition in local {
@@ -53,15 +56,17 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns the next objects' rows of which this replica holds events from before a time in
-    /// milliseconds, except for targets that are left alone.
+    /// Returns the next objects' rows of a walk: those of which this replica holds events for targets
+    /// of the lane, except for targets that are left alone.
     pub(super) async fn objects_with_events(
         &self,
+        lane: &Lane,
         partition: PartitionId,
-        after: Option<Bytes>,
-        before_ms: u64,
+        walk: &Walk,
         pauses: Pauses,
     ) -> Result<Found, Error> {
+        let (targets, before_ms) = (lane.targets.clone(), walk.before_ms);
+        let after = walk.after.clone();
         let look = move |rows: &RowReader<'_>| {
             let mut found = Found::default();
             let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -72,6 +77,7 @@ impl Model {
                 };
                 let row = row.as_ref().filter(|row| row.stamp.millis() < before_ms);
                 let target = row.and_then(Waiting::target_in);
+                let target = target.filter(|target| targets.have(target));
                 let until = target.as_ref().and_then(|target| pauses.get(target));
                 match (rowkeys::object_of_event(&key), target) {
                     _ if until.is_some() => found.until = sooner(found.until, until.copied()),
@@ -92,16 +98,18 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns those objects of which this replica holds events for targets that are not left alone,
-    /// and when the first target of the others may be tried again.
+    /// Returns those objects of which this replica holds events for targets of the lane that are not
+    /// left alone, and when the first target of the others may be tried again.
     pub(super) async fn without_paused(
         &self,
+        lane: &Lane,
         partition: PartitionId,
         objects: Objects,
         pauses: Pauses,
     ) -> Result<(Objects, Option<Instant>), Error> {
+        let targets = lane.targets.clone();
         let look = move |rows: &RowReader<'_>| {
-            let (mut ready, mut first) = (Vec::new(), None);
+            let (mut ready, mut first) = (Objects::new(), None);
             for (object, from) in objects {
                 let Some(prefix) = rowkeys::events_prefix(&object) else {
                     continue;
@@ -111,6 +119,7 @@ impl Model {
                 let mut is_ready = false;
                 rows.scan_metadata(partition, &prefix, begin, &mut |_, row| {
                     let target = row.as_ref().and_then(Waiting::target_in);
+                    let target = target.filter(|target| targets.have(target));
                     match target.as_ref().map(|target| pauses.get(target)) {
                         None => {}
                         Some(None) => is_ready = true,
@@ -119,7 +128,7 @@ impl Model {
                     Ok(Flow::Continue)
                 })?;
                 if is_ready {
-                    ready.push((object, from));
+                    ready.insert(object, from);
                 }
             }
             Ok((ready, first))
@@ -165,12 +174,13 @@ impl Model {
         }
     }
 
-    /// Counts the events that wait in the partitions for which this node delivers.
-    pub(super) async fn count_backlog(&self) -> Result<(), Error> {
+    /// Counts the events that wait for targets of a lane, in the partitions for which this node
+    /// delivers.
+    pub(super) async fn count_backlog(&self, lane: &Lane) -> Result<(), Error> {
         let local = self.cluster().local_partitions(None).into_iter();
         let mine = local.filter(|partition| self.cluster().is_first_live(*partition));
         let mine: Vec<_> = mine.collect();
-        let names: Vec<String> = self.event_status().into_iter().map(|s| s.name).collect();
+        let names = self.names_in(lane);
         let groups: Vec<_> = names.iter().map(|name| group_of(name)).collect();
         let count = move |rows: &RowReader<'_>| {
             let mut counts = vec![0; groups.len()];

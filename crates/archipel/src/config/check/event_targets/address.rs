@@ -9,12 +9,12 @@ use crate::config::Host;
 pub struct Address {
     /// The machines; at least one.
     pub hosts: Vec<Host>,
-    /// What follows the slash behind them, without its escapes.
+    /// The part behind the slash that follows them, without its escapes.
     pub path: String,
 }
 
 impl Address {
-    /// Reads what follows `scheme://`. A host without a port gets `default_port`.
+    /// Reads the part behind `scheme://`. A host without a port gets `default_port`.
     ///
     /// # Errors
     /// Why it is no address.

@@ -1,4 +1,4 @@
-//! Which keys belong to which kind of target.
+//! The kinds of targets, and the keys of each.
 
 use crate::config::file;
 
@@ -14,7 +14,7 @@ pub struct Kind {
     pub keys: &'static [&'static str],
     /// An address.
     pub example: &'static str,
-    /// Where secrets belong.
+    /// The advice for an address that holds a secret.
     pub secrets: &'static str,
 }
 

@@ -6,7 +6,7 @@ use super::keys::Kind;
 use crate::config::event_targets::SASL;
 use crate::config::{Amqp, Host, Kafka, Nats, Postgres, Redis, RedisKey, Service, Trust};
 
-/// Where events go if the settings do not say it.
+/// The places for events if the settings name none.
 const SUBJECT: &str = "archipel.events";
 const STREAM: &str = "archipel-events";
 const TABLE: &str = "archipel_events";
@@ -45,9 +45,8 @@ impl One<'_> {
             self.problem("subject", Some(subject), "not a subject", &fix);
         }
         let login = self.login();
+        let token = self.token();
         let path = self.target.token_file.as_deref();
-        let key = self.key("token_file");
-        let token = self.check.token(&key, path);
         if let (Some(path), Some(_)) = (path, &self.target.user) {
             let fix = "remove token_file, or user and password_file";
             let shown = path.display().to_string();
@@ -201,11 +200,21 @@ impl One<'_> {
         let sasl = self.check.choice(&key, self.target.sasl.as_deref(), &SASL);
         if let (Some(sasl), None) = (&self.target.sasl, &self.target.user) {
             let fix = "name the user in user, or remove sasl";
-            self.problem("sasl", Some(sasl), "there is no user to prove", fix);
+            self.problem(
+                "sasl",
+                Some(sasl),
+                "there is no user that it could authenticate",
+                fix,
+            );
+        }
+        let tls = self.trust_by_key();
+        if tls.is_some() && address.hosts.iter().any(|host| host.name.contains(':')) {
+            let why = "with TLS, brokers cannot be named by IPv6 addresses";
+            self.refuse_url(kind, why);
         }
         Some(Kafka {
             brokers: address.hosts.clone(),
-            tls: self.trust_by_key(),
+            tls,
             topic: topic.to_owned(),
             login: self.login(),
             sasl,

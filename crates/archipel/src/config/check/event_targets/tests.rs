@@ -33,6 +33,7 @@ fn scheme_says_the_kind() {
     for (keys, kind) in [
         ("url = \"http://a/in\"", "webhook"),
         ("url = \"https://a/in\"", "webhook"),
+        ("url = \"https://a/@team/in?to=b@c\"", "webhook"),
         ("url = \"nats://a\"", "nats"),
         ("url = \"tls://a,b:1\"", "nats"),
         ("url = \"redis://a\"", "redis"),
@@ -42,6 +43,7 @@ fn scheme_says_the_kind() {
         ("url = \"amqp://a\"\nrouting_key = \"q\"", "amqp"),
         ("url = \"amqps://a\"\nexchange = \"e\"", "amqp"),
         ("url = \"kafka://a,b:1/t\"", "kafka"),
+        ("url = \"kafka://[::1]/t\"", "kafka"),
     ] {
         assert_eq!(target(keys).service.kind(), kind, "{keys}");
     }
@@ -115,6 +117,25 @@ fn passwords_come_from_files_and_stay_out_of_texts() {
     assert!(refusal(&text(&keys)).contains("chmod 600"));
 }
 
+/// The service chose them.
+#[test]
+fn tokens_may_be_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = secret_file(folder.path(), "s3cr3t\n");
+    for url in ["nats://a", "https://a/in"] {
+        let keys = format!("url = \"{url}\"\ntoken_file = {file:?}");
+        let token = match target(&keys).service {
+            Service::Nats(nats) => nats.token,
+            Service::Webhook(webhook) => webhook.token,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(token.unwrap().expose(), "s3cr3t");
+        let empty = secret_file(folder.path(), "\n");
+        assert!(refusal(&text(&keys)).contains("write the token alone to the file"));
+        assert_eq!(secret_file(folder.path(), "s3cr3t\n"), empty);
+    }
+}
+
 #[test]
 fn refusals_name_key_value_and_fix() {
     let pg = "url = \"postgres://a/d\"\nuser = \"u\"\n";
@@ -162,6 +183,10 @@ fn refusals_name_key_value_and_fix() {
             "url = \"kafka://a\": it does not end with the name of a topic",
         ),
         (
+            "url = \"kafka://a,[::1]/t\"\ntls = true",
+            "url = \"kafka://a,[::1]/t\": with TLS, brokers cannot be named by IPv6 addresses",
+        ),
+        (
             "url = \"kafka://a/b c\"",
             "url = \"kafka://a/b c\": it does not end",
         ),
@@ -207,7 +232,7 @@ fn refusals_name_key_value_and_fix() {
         ),
         (
             "url = \"kafka://a/t\"\nsasl = \"plain\"",
-            "sasl = \"plain\": there is no user to prove",
+            "sasl = \"plain\": there is no user that it could authenticate",
         ),
         (
             "url = \"kafka://a/t\"\nsasl = \"oauth\"",
@@ -280,9 +305,13 @@ fn passwords_in_addresses_are_refused_and_not_shown() {
         "postgres://ann:pass-word@a/d",
         "amqp://ann:pass-word@a/v",
         "kafka://ann:pass-word@a/t",
+        "amqp://ann:pass-/word@a",
+        "https://ann:pass-word@a/in",
+        "https://ann:pass-/word@a/in",
     ] {
         let refused = refusal(&text(&format!("url = \"{url}\"")));
-        assert!(refused.contains("user and password_file"), "{refused}");
-        assert!(!refused.contains("pass-word"), "{refused}");
+        let fixes = ["user and password_file", "token_file", "hooks.example.org"];
+        assert!(fixes.iter().any(|fix| refused.contains(fix)), "{refused}");
+        assert!(!refused.contains("pass-"), "{refused}");
     }
 }

@@ -1,0 +1,122 @@
+//! Lanes: targets whose events are delivered apart from those of others. So a target that needs
+//! long holds up nothing but its own events.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::Id;
+use archipel_cluster::CompanionNews;
+use archipel_storage::RowKey;
+
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::owner::Owner;
+use crate::rowkeys;
+
+/// How long news is gathered before lanes hear of it.
+const GATHERED: Duration = Duration::from_millis(100);
+
+/// The targets of a lane.
+pub(super) enum Targets {
+    /// One that this node knows.
+    One(String),
+    /// All that this node does not know: all but these. An attempt to reach them takes no time.
+    AllBut(BTreeSet<String>),
+}
+
+impl Targets {
+    /// Returns true if a target is one of them.
+    pub fn have(&self, name: &str) -> bool {
+        match self {
+            Targets::One(one) => one == name,
+            Targets::AllBut(known) => !known.contains(name),
+        }
+    }
+}
+
+/// Some targets, and news of what may wait for them.
+pub(super) struct Lane {
+    pub targets: Arc<Targets>,
+    pub news: CompanionNews,
+}
+
+impl Lane {
+    fn of(targets: Targets) -> Lane {
+        Lane {
+            targets: Arc::new(targets),
+            news: CompanionNews::default(),
+        }
+    }
+}
+
+impl Model {
+    /// Returns a lane for each target that this node knows, and one for all others.
+    pub(super) fn lanes(&self) -> Vec<Lane> {
+        let known = self.0.events.targets.get().into_iter().flatten();
+        let known: BTreeSet<String> = known.map(|(name, _)| name.clone()).collect();
+        let each = known.iter().cloned().map(Targets::One);
+        let all = each.chain([Targets::AllBut(known.clone())]);
+        all.map(Lane::of).collect()
+    }
+
+    /// Returns the names of those targets of a lane that this node knows or has met in events.
+    pub(super) fn names_in(&self, lane: &Lane) -> Vec<String> {
+        let all = self.event_status().into_iter().map(|status| status.name);
+        all.filter(|name| lane.targets.have(name)).collect()
+    }
+
+    /// Tells lanes of news until it is dropped.
+    pub(super) async fn share_news(&self, lanes: &[Lane]) {
+        let news = self.cluster().companion_news();
+        loop {
+            news.wait().await;
+            // Other replicas accept the writes meanwhile. Reads that find them at a minority
+            // would bring them to others.
+            tokio::time::sleep(GATHERED).await;
+            let buckets = self.buckets().unwrap_or_default().into_iter();
+            let buckets = buckets.filter(|bucket| bucket.notification.is_some());
+            let buckets: BTreeMap<Id, Arc<Bucket>> =
+                buckets.map(|bucket| (bucket.id, bucket)).collect();
+            for (partition, brought) in news.take() {
+                if !self.cluster().is_first_live(partition) {
+                    continue;
+                }
+                let Some(brought) = brought else {
+                    lanes.iter().for_each(|lane| lane.news.unnamed(partition));
+                    continue;
+                };
+                for (key, from) in brought {
+                    let row = RowKey { partition, key };
+                    let object = rowkeys::object_of_event(&row).unwrap_or(row);
+                    for lane in concerned(lanes, &buckets, &object) {
+                        lane.news.stored(object.clone(), from);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the lanes for which an object may have events. These are more than the lanes of the
+/// events that came: the replica may have missed earlier ones for another target, and from now on
+/// it does not know that it did.
+fn concerned<'a>(
+    lanes: &'a [Lane],
+    buckets: &BTreeMap<Id, Arc<Bucket>>,
+    object: &RowKey,
+) -> Vec<&'a Lane> {
+    let mut targets = BTreeSet::new();
+    if let Some(Owner::Object { bucket, key }) = rowkeys::owner_of(&object.key) {
+        let bucket = buckets.get(&bucket);
+        let notification = bucket.and_then(|bucket| bucket.notification.as_ref());
+        let rules = notification.into_iter().flat_map(|asked| &asked.rules);
+        let rules = rules.filter(|rule| rule.is_about(&key));
+        targets.extend(rules.map(|rule| rule.target.as_str()));
+    }
+    let is_concerned = |lane: &&Lane| {
+        // Without rules, the event is of earlier ones, or of new ones that this node is to learn.
+        targets.is_empty() || targets.iter().any(|target| lane.targets.have(target))
+    };
+    lanes.iter().filter(is_concerned).collect()
+}
