@@ -24,7 +24,7 @@
 //! | `parts`, `preview` | uploads of large files; images and texts that run nothing |
 //! | `store`, `presign` | requests to S3 inside the process, and links for others |
 //! | `login` | login and logout |
-//! | `cluster`, `layout`, `activity` | pages about the nodes |
+//! | `cluster`, `layout`, `activity`, `audit` | pages about the nodes |
 //! | `buckets`, `settings`, `rules`, `objects`, `history` | pages about what is stored |
 //! | `keys`, `users`, `groups`, `roles`, `policies`, `access`, `tokens` | pages about who may do what |
 //! | `held` | what users, groups and roles have of policies; forms with the text of one |
@@ -49,6 +49,7 @@ use tower::ServiceExt;
 mod access;
 mod activity;
 mod assets;
+mod audit;
 mod backend;
 mod buckets;
 mod cluster;
@@ -245,6 +246,7 @@ fn routes(app: App) -> Router {
         .route("/layout/live", get(layout::live))
         .route("/activity", get(activity::show).post(activity::change))
         .route("/activity/data", get(activity::data))
+        .route("/audit", get(audit::show))
         .route("/assets/console.css", get(assets::style))
         .route("/assets/icon.svg", get(assets::icon))
         .route("/assets/console.js", get(assets::script))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use archipel_api::admin::types::{NodeInfo, NodeState, NodeStatus};
 use archipel_api::admin::{Admin, Inside, Node};
+use archipel_api::audit::Audit;
 use archipel_api::s3::{S3, S3Config};
 use archipel_api::serve::{Limits, Metrics};
 use archipel_base::clock::SystemClock;
@@ -18,6 +19,7 @@ use prometheus_client::registry::Registry;
 use crate::guard::POLICY;
 use crate::{Console, ConsoleConfig};
 
+mod audit;
 mod changes;
 mod history;
 mod identities;
@@ -86,6 +88,8 @@ async fn site() -> Site {
     let model = Model::open(Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap());
     let model = model.await.unwrap();
     let registry = Arc::new(Registry::default());
+    let clock = Arc::new(SystemClock);
+    let (audit, _) = Audit::new(0, clock.clone(), &mut Registry::default());
     let admin = Admin::new(
         model.clone(),
         Arc::new(FakeNode),
@@ -93,12 +97,13 @@ async fn site() -> Site {
         Some(TOKEN),
         None,
     );
+    let admin = admin.with_audit(audit.clone());
     let config = S3Config {
         region: "us-east-1".into(),
+        audit,
         ..S3Config::default()
     };
     let metrics = Metrics::register(&mut Registry::default(), "s3");
-    let clock = Arc::new(SystemClock);
     let s3 = S3::new(model.clone(), config, metrics, clock.clone(), &SystemRandom);
     let config = ConsoleConfig {
         limits: Limits::default(),
@@ -213,7 +218,7 @@ async fn logged_in() -> Site {
 }
 
 /// Every page that a GET shows.
-const PAGES: [&str; 24] = [
+const PAGES: [&str; 25] = [
     "/cluster",
     "/cluster/live",
     "/buckets",
@@ -238,6 +243,7 @@ const PAGES: [&str; 24] = [
     "/layout",
     "/layout/live",
     "/activity",
+    "/audit",
 ];
 
 #[tokio::test]
