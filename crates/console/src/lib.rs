@@ -28,6 +28,7 @@
 //! | `buckets`, `settings`, `rules`, `objects`, `history` | pages about what is stored |
 //! | `keys`, `users`, `groups`, `roles`, `policies`, `access`, `tokens` | pages about who may do what |
 //! | `held` | what users, groups and roles have of policies; forms with the text of one |
+//! | `quota`, `tags` | quotas of buckets and users, tags of buckets and objects, as forms |
 
 use std::sync::Arc;
 
@@ -67,6 +68,7 @@ mod parts;
 mod policies;
 mod presign;
 mod preview;
+mod quota;
 mod render;
 mod request;
 mod roles;
@@ -75,6 +77,7 @@ mod session;
 mod settings;
 mod show;
 mod store;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -211,6 +214,7 @@ fn routes(app: App) -> Router {
         .route("/buckets/{name}/parts/complete", post(parts::complete))
         .route("/buckets/{name}/preview", get(preview::show))
         .route("/buckets/{name}/share", post(objects::share))
+        .route("/buckets/{name}/tags", post(tags::change))
         .route("/buckets/{name}/delete", post(objects::delete))
         .route(
             "/buckets/{name}/settings",
