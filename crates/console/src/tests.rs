@@ -21,6 +21,7 @@ use crate::{Console, ConsoleConfig};
 
 mod audit;
 mod changes;
+mod cluster;
 mod history;
 mod identities;
 mod logins;
@@ -31,7 +32,8 @@ mod uploads;
 const TOKEN: &str = "the-token-of-the-operator";
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
-struct FakeNode;
+/// A node that knows so many others.
+struct FakeNode(usize);
 
 impl Node for FakeNode {
     fn status(&self) -> BoxFuture<'_, NodeStatus> {
@@ -44,13 +46,21 @@ impl Node for FakeNode {
     }
 
     fn nodes(&self) -> Vec<NodeInfo> {
-        vec![NodeInfo {
+        let itself = NodeInfo {
             id: "a".repeat(64),
             short: "aaaaaaaa".into(),
             state: NodeState::Itself,
             zone: Some(HOSTILE.into()),
             ..NodeInfo::default()
-        }]
+        };
+        let others = (0..self.0).map(|number| NodeInfo {
+            id: format!("{number:064x}"),
+            short: format!("{number:08x}"),
+            state: NodeState::Alive,
+            zone: Some(format!("zone{}", number % 10)),
+            ..NodeInfo::default()
+        });
+        std::iter::once(itself).chain(others).collect()
     }
 
     fn join(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
@@ -85,6 +95,10 @@ impl Reply {
 }
 
 async fn site() -> Site {
+    site_with(0).await
+}
+
+async fn site_with(others: usize) -> Site {
     let model = Model::open(Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap());
     let model = model.await.unwrap();
     let registry = Arc::new(Registry::default());
@@ -92,7 +106,7 @@ async fn site() -> Site {
     let (audit, _) = Audit::new(0, clock.clone(), &mut Registry::default());
     let admin = Admin::new(
         model.clone(),
-        Arc::new(FakeNode),
+        Arc::new(FakeNode(others)),
         registry,
         Some(TOKEN),
         None,
