@@ -28,6 +28,7 @@ PAGES = (
     "/tokens",
     "/layout",
     "/activity",
+    "/audit",
 )
 
 
@@ -141,6 +142,34 @@ def test_layout_change_is_staged_previewed_applied_and_followed(browser):
     assert browser.send("/layout", change="apply", version=version, revision=revision).status == 303
     assert wait_until(lambda: "No data moves now" in browser.get("/layout/live").text, 60)
     assert f"In force: version {version}" in browser.get("/layout").text
+
+
+def test_cluster_tells_the_disks_of_each_node(browser):
+    page = browser.get("/cluster?wait=yes").text
+    assert re.search(r"<dt>Disks</dt>.*In use of the disks of [0-9a-f]{8}.*free", page)
+
+
+def test_denied_request_leads_from_the_audit_log_to_the_reason(browser, ready):
+    made = browser.send("/keys", name="without rights").text
+    key, secret = (re.search(rf'id="made-{part}"[^>]* value="([^"]+)"', made).group(1) for part in ("id", "secret"))
+    client = boto("s3", ready["endpoint"], key, secret)
+    with pytest.raises(ClientError):
+        client.get_object(Bucket="demo", Key=HOSTILE)
+    assert wait_until(lambda: f">{key}<" in browser.get("/audit?decision=denied").text)
+    page = browser.get(f"/audit?who={key}&key=onerror").text
+    assert "<img" not in page and "<script>" not in page
+    why = html.unescape(re.search(r'href="(/access\?[^"]+)"', page).group(1))
+    answer = browser.get(why).text
+    assert "Denied" in answer and "s3:GetObject" in answer
+    assert browser.send(f"/keys/{key}", change="delete").status == 303
+
+
+def test_user_gets_a_quota_in_the_console(browser):
+    assert browser.send("/users", name="anna").status == 303
+    assert browser.send("/users/anna", change="quota", bytes="20GB", objects="").status == 303
+    assert "0 % of the bytes" in browser.get("/users/anna").text
+    assert browser.send("/users/anna", change="quota", bytes="", objects="").status == 303
+    assert browser.send("/users/anna", change="delete").status == 303
 
 
 def test_charts_get_counters_that_grow(browser, ready):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import ssl
 import subprocess
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from support.server import Server, binary, free_port
+from support.browser import Browser
+from support.server import Demo, Server, binary, free_port, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -76,3 +79,20 @@ def test_settings_of_the_console_are_checked(tmp_path):
     assert 'console.s3_url = "s3.example.org/path"' in problems
     alone = Server.check(tmp_path, f'data_dir = "{tmp_path}"\n[console]\ns3_url = "https://s3.example.org"\n')
     assert "console.s3_url needs console.listen" in alone
+
+
+def test_page_of_the_cluster_does_not_wait_for_a_node_that_is_dead(tmp_path):
+    demo = Demo(tmp_path / "demo", nodes=3)
+    demo.start()
+    try:
+        browser = Browser(demo.printed["console"])
+        assert browser.follow(demo.printed["console_login"]).status == 303
+        assert browser.get("/cluster/live").text.count("In use of the disks of") == 3
+        os.kill(int(demo.info.nodes[2]["pid"]), signal.SIGKILL)
+        assert wait_until(lambda: "data-soon" in browser.get("/cluster").text, 60)
+        # What is fetched after that, and the page without scripts, have what the others tell.
+        for path in ("/cluster/live", "/cluster?wait=yes"):
+            page = browser.get(path).text
+            assert "data-soon" not in page and page.count("In use of the disks of") == 2, path
+    finally:
+        demo.stop()

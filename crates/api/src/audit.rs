@@ -3,13 +3,13 @@
 //! A door begins an [`Entry`] when a request arrives and adds what it learns. The entry is written
 //! when it is dropped, at the end of the answer: only then are its bytes and its duration known.
 //!
-//! The newest lines are kept in memory, for the admin API, also without a target.
+//! The newest lines are kept in memory, for the admin API, also without a target. What operators only look at
+//! is kept apart: pages of the console ask every few seconds, and must not drive all other lines out.
 //!
 //! # Invariants
 //! - A line holds no secret: no signature, no token, no header, no query, no content.
 //! - Requests never wait for the log. Lines for which a queue has no room are lost, and counted.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use archipel_base::clock::WallClock;
@@ -24,12 +24,11 @@ use tokio::time::Instant;
 use crate::serve::Peer;
 use crate::times::iso_time;
 
+mod recent;
+use recent::Recent;
+
 /// The lines that wait for a slow target.
 const QUEUE_LINES: usize = 4096;
-
-/// The most lines that are kept in memory, and their most bytes.
-const RECENT_LINES: usize = 1000;
-const RECENT_BYTES: usize = 1 << 20;
 
 /// Writes lines to all targets. Cheap to clone. The default writes nothing.
 #[derive(Clone, Default)]
@@ -75,9 +74,7 @@ impl Audit {
         let Some(shared) = &self.0 else {
             return Vec::new();
         };
-        let recent = shared.recent.lock();
-        let first = recent.ended - recent.lines.len() as u64;
-        (first + 1..).zip(recent.lines.iter().cloned()).collect()
+        shared.recent.lock().all()
     }
 
     /// Begins the entry of a request at a door.
@@ -106,30 +103,6 @@ impl Audit {
         })))
     }
 }
-
-/// The newest lines.
-#[derive(Default)]
-struct Recent {
-    lines: VecDeque<Bytes>,
-    bytes: usize,
-    /// The number of lines since the start.
-    ended: u64,
-}
-
-impl Recent {
-    fn add(&mut self, line: Bytes) {
-        self.ended += 1;
-        self.bytes += line.len();
-        self.lines.push_back(line);
-        while self.lines.len() > RECENT_LINES || self.bytes > RECENT_BYTES {
-            let Some(oldest) = self.lines.pop_front() else {
-                return;
-            };
-            self.bytes -= oldest.len();
-        }
-    }
-}
-
 /// A line. The documentation for operators tells the meaning of each member.
 #[derive(Default, Serialize)]
 struct Record {
@@ -164,6 +137,13 @@ struct Open {
     shared: Arc<Shared>,
     started: Instant,
     record: Record,
+}
+
+impl Record {
+    /// Returns whether an operator only looked at something. Reads of secrets are more than that.
+    fn is_look(&self) -> bool {
+        self.door == "admin" && self.method == "GET" && self.action == "Admin"
+    }
 }
 
 impl Entry {
@@ -224,7 +204,8 @@ impl Drop for Entry {
         };
         line.push(b'\n');
         let line = Bytes::from(line);
-        open.shared.recent.lock().add(line.clone());
+        let is_look = open.record.is_look();
+        open.shared.recent.lock().add(line.clone(), is_look);
         for target in &open.shared.targets {
             if target.try_send(line.clone()).is_err() {
                 open.shared.lost.inc();
@@ -250,7 +231,8 @@ mod tests {
     use archipel_base::clock::ManualClock;
     use prometheus_client::registry::Registry;
 
-    use super::{Audit, QUEUE_LINES, RECENT_BYTES, RECENT_LINES};
+    use super::recent::{LOOKS, OTHERS};
+    use super::{Audit, QUEUE_LINES};
     use crate::serve::Peer;
 
     fn parts() -> http::request::Parts {
@@ -295,24 +277,43 @@ mod tests {
         let clock = Arc::new(ManualClock::at(0));
         let (audit, lines) = Audit::new(0, clock, &mut Registry::default());
         assert!(lines.is_empty() && audit.recent().is_empty());
-        for number in 0..RECENT_LINES + 5 {
+        for number in 0..OTHERS.lines + 5 {
             let mut entry = audit.begin("s3", &number.to_string(), &parts());
             entry.answered(200, "", 0);
         }
         let recent = audit.recent();
         let numbers: Vec<u64> = recent.iter().map(|(number, _)| *number).collect();
-        let last = RECENT_LINES as u64 + 5;
+        let last = OTHERS.lines as u64 + 5;
         assert_eq!(numbers, (6..=last).collect::<Vec<_>>());
         let newest: serde_json::Value =
-            serde_json::from_slice(&recent[RECENT_LINES - 1].1).unwrap();
+            serde_json::from_slice(&recent[OTHERS.lines - 1].1).unwrap();
         assert_eq!(newest["request_id"], (last - 1).to_string());
-        let long = "p".repeat(RECENT_BYTES / 3);
+        let long = "p".repeat(OTHERS.bytes / 3);
         for _ in 0..4 {
             audit.begin("web", "ID", &parts()).path(&long);
         }
         let recent = audit.recent();
         assert_eq!(recent.len(), 2);
         assert_eq!(recent[1].0, last + 4);
+    }
+
+    #[test]
+    fn looks_of_operators_drive_no_other_line_out() {
+        let (audit, _) = Audit::new(0, Arc::new(ManualClock::at(0)), &mut Registry::default());
+        drop(audit.begin("s3", "kept", &parts()));
+        let (get, _) = http::Request::get("/v1/status")
+            .body(())
+            .unwrap()
+            .into_parts();
+        for action in ["Admin", "ReadSecret"] {
+            for _ in 0..LOOKS.lines + 5 {
+                audit.begin("admin", "", &get).action(action);
+            }
+        }
+        let numbers: Vec<u64> = audit.recent().iter().map(|(number, _)| *number).collect();
+        let all = 1 + 2 * (LOOKS.lines as u64 + 5);
+        let expected: Vec<u64> = std::iter::once(1).chain(7..=all).collect();
+        assert_eq!(numbers, expected);
     }
 
     #[test]

@@ -76,8 +76,8 @@ pub use register::versions::VersionReport;
 pub use upkeep::Upkeep;
 pub use upkeep::anti_entropy::{AntiEntropyOptions, AntiEntropyStatus, FloorProgress, PeerStatus};
 pub use upkeep::repair::{
-    BlockCopy, BlockReport, Lagging, MaintenanceStatus, RepairRound, RepairStatus, ScrubStatus,
-    Trouble,
+    BlockCopy, BlockReport, DiskSpace, Lagging, MaintenanceStatus, RepairRound, RepairStatus,
+    ScrubStatus, Trouble,
 };
 pub use upkeep::rollback::accept_rollback;
 pub use upkeep::verify::{Findings, NodePart, Step, Verification, VerificationState};

@@ -19,16 +19,22 @@ if (login) {
 // Parts of pages that are fetched again and again. What the server sends is escaped.
 const LIVE_MS = 3000;
 for (const part of document.querySelectorAll("[data-live]")) {
-  setInterval(async () => {
-    if (document.hidden || part.contains(document.activeElement)) return;
+  let asks = false;
+  const renew = async () => {
+    if (asks || document.hidden || part.contains(document.activeElement)) return;
+    asks = true;
     const answer = await fetch(part.dataset.live).catch(() => null);
-    if (!answer) return;
-    if (answer.redirected) return location.reload();
-    if (!answer.ok) return;
+    asks = false;
+    if (answer?.redirected) return location.reload();
+    if (!answer?.ok) return;
+    const text = await answer.text();
+    if (part.contains(document.activeElement)) return;
     const open = new Set([...part.querySelectorAll("details[open]")].map((d) => d.id));
-    part.innerHTML = await answer.text();
+    part.innerHTML = text;
     for (const details of part.querySelectorAll("details")) details.open = open.has(details.id);
-  }, LIVE_MS);
+  };
+  if (part.querySelector("[data-soon]")) renew();
+  setInterval(renew, LIVE_MS);
 }
 
 // Changes that cannot be undone ask first.

@@ -10,6 +10,7 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30000;
 const SHOWN_DONE = 20;
 const NOTE = "archipel-upload:";
+const DONE = "archipel-uploaded";
 
 const zone = document.querySelector("[data-upload]");
 
@@ -105,6 +106,26 @@ const notes = {
   },
 };
 
+// What was stored before the page was loaded again. It is told once.
+const done = {
+  keep: (text) => {
+    try {
+      sessionStorage.setItem(DONE, text);
+    } catch {
+      // Then the list of objects tells it alone.
+    }
+  },
+  take: () => {
+    try {
+      const text = sessionStorage.getItem(DONE);
+      sessionStorage.removeItem(DONE);
+      return text ?? "";
+    } catch {
+      return "";
+    }
+  },
+};
+
 // Returns the upload of a file and the numbers of its parts that are stored.
 const resume = async (key, file, note) => {
   const known = notes.get(note);
@@ -164,6 +185,7 @@ const sendWhole = (key, file, line) =>
 if (zone) {
   const list = zone.querySelector("ul");
   const summary = zone.querySelector("[role=status]");
+  summary.textContent = done.take();
   const queue = [];
   const all = { files: 0, stored: 0, failed: 0, running: 0 };
 
@@ -213,7 +235,9 @@ if (zone) {
     all.running += 1;
     for (let next = queue.shift(); next; next = queue.shift()) await send(next);
     all.running -= 1;
-    if (!all.running && all.files && !all.failed) location.reload();
+    if (all.running || !all.files || all.failed) return;
+    done.keep(summary.textContent);
+    location.reload();
   };
 
   const work = () => {

@@ -1,15 +1,16 @@
 //! The cluster: nodes by zone, what goes on, and the disks of the node that was asked.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use archipel_api::admin::types::{
-    ClusterState, DiskStatus, Join, LayoutInfo, NodeInfo, NodeState, NodeStatus, OperationInfo,
-    OperationState,
+    ClusterState, DiskStatus, Join, LayoutInfo, NodeInfo, NodeStatus, OperationInfo, OperationKind,
+    OperationState, RepairInfo,
 };
 use askama::Template;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use http::{Method, Response};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::App;
@@ -20,12 +21,29 @@ use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
 
+mod node;
+use node::{Zone, zones};
+
+/// How to show the page.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Which {
+    /// Anything to wait for what all nodes tell: without scripts nothing is fetched later.
+    wait: String,
+}
+
 #[derive(Template)]
 #[template(path = "cluster.html")]
 struct ClusterPage {
     frame: Frame,
     live: Live,
 }
+
+/// How long the page waits for what other nodes tell. A node that does not answer takes seconds.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How long its parts wait that are fetched again.
+const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The part that is fetched again and again. A part that the token may not read says so.
 #[derive(Template)]
@@ -35,22 +53,15 @@ struct Live {
     status: Result<StatusView, String>,
     zones: Result<Vec<Zone>, String>,
     operations: Result<Operations, String>,
+    /// True if some node has not answered yet: the page fetches this part again at once.
+    is_early: bool,
 }
+
+/// What the nodes tell of themselves.
+type Told = (Result<RepairInfo, Fault>, Result<Vec<OperationInfo>, Fault>);
 
 struct StatusView {
     status: NodeStatus,
-}
-
-struct Zone {
-    name: String,
-    nodes: Vec<NodeView>,
-}
-
-struct NodeView {
-    node: NodeInfo,
-    /// Its share of all copies, if the layout is known.
-    share: Option<(u32, u64)>,
-    now_ms: u64,
 }
 
 struct Operations {
@@ -66,13 +77,17 @@ pub async fn home(_: User) -> Response<Body> {
 }
 
 /// Shows the page.
-pub async fn show(State(app): State<App>, user: User) -> Shown {
-    let live = look(&app, &user).await?;
+pub async fn show(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
+    let patience = match which.wait.is_empty() {
+        true => PATIENCE,
+        false => LONG_PATIENCE,
+    };
+    let live = look(&app, &user, patience).await?;
     let frame = Frame::new(&user, "cluster");
     Ok(html(&ClusterPage { frame, live }))
 }
 
-/// Admits or dismisses a node, or connects to one: the form says what.
+/// Admits or dismisses a node, connects to one, or stops an operation: the form says what.
 pub async fn change(State(app): State<App>, posted: Posted) -> Shown {
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
     let node = path(&["v1", "nodes", fields.get("node"), "admission"]);
@@ -81,6 +96,10 @@ pub async fn change(State(app): State<App>, posted: Posted) -> Shown {
             let _: Value = admin.send(Method::PUT, &node, &Value::Null).await?;
         }
         "dismiss" => admin.delete(&node).await?,
+        "stop" => {
+            let of_api = path(&["v1", "operations", fields.get("operation"), "cancel"]);
+            let _: Value = admin.send(Method::POST, &of_api, &Value::Null).await?;
+        }
         "join" => {
             let addresses = fields.get("addresses").split([',', ' ']);
             let addresses = addresses.filter(|address| !address.is_empty());
@@ -96,26 +115,41 @@ pub async fn change(State(app): State<App>, posted: Posted) -> Shown {
 
 /// Shows the part that changes.
 pub async fn live(State(app): State<App>, user: User) -> Shown {
-    Ok(html(&look(&app, &user).await?))
+    Ok(html(&look(&app, &user, LONG_PATIENCE).await?))
 }
 
-async fn look(app: &App, user: &User) -> Result<Live, Fault> {
+async fn look(app: &App, user: &User, patience: Duration) -> Result<Live, Fault> {
+    // A task, so that the requests come to their end, and are audited with their answers.
+    let asked = tokio::spawn(ask_nodes(app.clone(), user.clone()));
     let admin = user.admin(app);
-    let (status, nodes, layout, operations) = tokio::join!(
+    let (status, nodes, layout, told) = tokio::join!(
         admin.get::<NodeStatus>("/v1/status"),
         admin.list::<NodeInfo>("/v1/nodes"),
         admin.get::<LayoutInfo>("/v1/layout"),
-        admin.list::<OperationInfo>("/v1/operations"),
+        tokio::time::timeout(patience, asked),
     );
+    let is_early = told.is_err();
+    let (repair, operations) = match told {
+        Ok(told) => told.map_err(|error| Fault::internal(&error))?,
+        Err(_) => (Ok(RepairInfo::default()), Ok(Vec::new())),
+    };
     let now_ms = app.clock.now_millis();
     let layout = visible(layout)?.ok();
-    let zones = visible(nodes)?.map(|nodes| zones(nodes, layout.as_ref(), now_ms));
+    let health = visible(repair)?.map(|told| told.nodes).unwrap_or_default();
+    let zones = visible(nodes)?.map(|nodes| zones(nodes, layout.as_ref(), health, now_ms));
     Ok(Live {
         csrf: user.session.csrf.clone(),
         status: visible(status)?.map(|status| StatusView { status }),
         zones,
         operations: visible(operations)?.map(Operations::new),
+        is_early,
     })
+}
+
+/// Asks all nodes for their repairs and operations.
+async fn ask_nodes(app: App, user: User) -> Told {
+    let admin = user.admin(&app);
+    tokio::join!(admin.get("/v1/repair"), admin.list("/v1/operations"))
 }
 
 /// Returns a part of the page, or why it is not shown. The end of the login ends the page.
@@ -125,22 +159,6 @@ fn visible<T>(part: Result<T, Fault>) -> Result<Result<T, String>, Fault> {
         Err(fault) if fault.status == http::StatusCode::UNAUTHORIZED => Err(fault),
         Err(fault) => Ok(Err(fault.detail)),
     }
-}
-
-fn zones(nodes: Vec<NodeInfo>, layout: Option<&LayoutInfo>, now_ms: u64) -> Vec<Zone> {
-    let mut zones: BTreeMap<String, Vec<NodeView>> = BTreeMap::new();
-    for node in nodes {
-        let of_layout = layout.and_then(|layout| layout.nodes.iter().find(|n| n.id == node.id));
-        let share = of_layout.map(|n| (n.partitions, (n.share * 100.0).round() as u64));
-        let zone = node.zone.clone().unwrap_or_else(|| "no zone yet".into());
-        zones.entry(zone).or_default().push(NodeView {
-            node,
-            share,
-            now_ms,
-        });
-    }
-    let zones = zones.into_iter();
-    zones.map(|(name, nodes)| Zone { name, nodes }).collect()
 }
 
 impl StatusView {
@@ -226,48 +244,6 @@ impl DiskView<'_> {
     }
 }
 
-impl NodeView {
-    fn tone(&self) -> &'static str {
-        match self.node.state {
-            NodeState::Alive | NodeState::Itself => "good",
-            NodeState::Suspected => "warn",
-            NodeState::Gone => "bad",
-        }
-    }
-
-    fn state(&self) -> String {
-        match self.node.state {
-            NodeState::Itself => "answers this page".into(),
-            NodeState::Alive => "alive".into(),
-            state if self.node.since_ms == 0 => format!("{}, never seen", state.name()),
-            state => {
-                let silent = self.now_ms.saturating_sub(self.node.since_ms) / 1000;
-                format!("{}, silent for {}", state.name(), show::duration(silent))
-            }
-        }
-    }
-
-    fn capacity(&self) -> String {
-        match self.node.capacity_bytes {
-            Some(0) => "gateway".into(),
-            Some(bytes) => show::bytes(bytes),
-            None => "unknown".into(),
-        }
-    }
-
-    fn latency(&self) -> String {
-        let ms = self.node.round_trip_ms;
-        ms.map_or("–".into(), |ms| format!("{ms:.1} ms"))
-    }
-
-    fn holds(&self) -> String {
-        match self.share {
-            Some((partitions, percent)) => format!("{partitions} partitions, {percent} %"),
-            None => "not in the layout".into(),
-        }
-    }
-}
-
 impl Operations {
     fn new(all: Vec<OperationInfo>) -> Operations {
         let (idle, busy): (Vec<_>, Vec<_>) = all
@@ -279,6 +255,13 @@ impl Operations {
 }
 
 impl OperationView {
+    /// Returns whether an operator may end it before it is done.
+    fn can_stop(&self) -> bool {
+        use OperationKind::{Lifecycle, Scrub, Verification};
+        let is_running = self.0.state == OperationState::Running;
+        is_running && matches!(self.0.kind, Scrub | Verification | Lifecycle)
+    }
+
     fn tone(&self) -> &'static str {
         match self.0.state {
             OperationState::Running => "busy",

@@ -24,10 +24,11 @@
 //! | `parts`, `preview` | uploads of large files; images and texts that run nothing |
 //! | `store`, `presign` | requests to S3 inside the process, and links for others |
 //! | `login` | login and logout |
-//! | `cluster`, `layout`, `activity` | pages about the nodes |
+//! | `cluster`, `layout`, `activity`, `audit` | pages about the nodes |
 //! | `buckets`, `settings`, `rules`, `objects`, `history` | pages about what is stored |
 //! | `keys`, `users`, `groups`, `roles`, `policies`, `access`, `tokens` | pages about who may do what |
 //! | `held` | what users, groups and roles have of policies; forms with the text of one |
+//! | `quota`, `tags` | quotas of buckets and users, tags of buckets and objects, as forms |
 
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ use tower::ServiceExt;
 mod access;
 mod activity;
 mod assets;
+mod audit;
 mod backend;
 mod buckets;
 mod cluster;
@@ -66,6 +68,7 @@ mod parts;
 mod policies;
 mod presign;
 mod preview;
+mod quota;
 mod render;
 mod request;
 mod roles;
@@ -74,6 +77,7 @@ mod session;
 mod settings;
 mod show;
 mod store;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -210,6 +214,7 @@ fn routes(app: App) -> Router {
         .route("/buckets/{name}/parts/complete", post(parts::complete))
         .route("/buckets/{name}/preview", get(preview::show))
         .route("/buckets/{name}/share", post(objects::share))
+        .route("/buckets/{name}/tags", post(tags::change))
         .route("/buckets/{name}/delete", post(objects::delete))
         .route(
             "/buckets/{name}/settings",
@@ -245,6 +250,7 @@ fn routes(app: App) -> Router {
         .route("/layout/live", get(layout::live))
         .route("/activity", get(activity::show).post(activity::change))
         .route("/activity/data", get(activity::data))
+        .route("/audit", get(audit::show))
         .route("/assets/console.css", get(assets::style))
         .route("/assets/icon.svg", get(assets::icon))
         .route("/assets/console.js", get(assets::script))

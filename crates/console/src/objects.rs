@@ -17,6 +17,7 @@ use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
 use crate::store::{Item, Listing, Store, best_key};
+use crate::tags;
 
 /// Objects and folders on a page.
 const PAGE_ITEMS: usize = 100;
@@ -341,6 +342,10 @@ impl ObjectPage {
 
     fn modified(&self) -> String {
         show::time(self.object.modified_ms)
+    }
+
+    fn tags(&self) -> String {
+        tags::write(&self.object.tags)
     }
 }
 

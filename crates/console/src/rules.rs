@@ -2,7 +2,7 @@
 
 use archipel_api::admin::types::{
     BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, EventTargetInfo,
-    LockMode, PolicyDocument, Quota, QuotaUse, VersioningState,
+    LockMode, PolicyDocument, VersioningState,
 };
 use askama::Template;
 use axum::extract::{Path, State};
@@ -13,9 +13,11 @@ use crate::backend::{path, query};
 use crate::fault::Fault;
 use crate::objects::store_of;
 use crate::page::{Frame, Shown};
+use crate::quota::QuotaView;
 use crate::render::html;
 use crate::request::User;
 use crate::show;
+use crate::tags;
 
 mod change;
 mod s3;
@@ -30,7 +32,7 @@ struct RulesPage {
     bucket: String,
     versioning: VersioningState,
     lock: BucketLockInfo,
-    quota: QuotaUse,
+    quota: QuotaView,
     tags: String,
     lifecycle: BucketLifecycle,
     /// The rules as text, to be edited as a whole.
@@ -46,8 +48,6 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
     let at = |part: &str| path(&["v1", "buckets", &name, part]);
     let versioning: BucketVersioning = admin.get(&at("versioning")).await?;
     let tags: BucketTags = admin.get(&at("tags")).await?;
-    let tags = tags.tags.iter();
-    let tags = tags.map(|tag| format!("{}={}\n", tag.name, tag.value));
     let lifecycle: BucketLifecycle = admin.get(&at("lifecycle")).await?;
     let policy = match admin.get::<PolicyDocument>(&at("policy")).await {
         Ok(policy) => Some(policy.document),
@@ -63,8 +63,8 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
         base: path(&["buckets", &name]),
         versioning: versioning.state,
         lock: admin.get(&at("lock")).await?,
-        quota: admin.get(&at("quota")).await?,
-        tags: tags.collect(),
+        quota: QuotaView(admin.get(&at("quota")).await?),
+        tags: tags::write(&tags.tags),
         lifecycle_text: serde_json::to_string_pretty(&lifecycle)
             .map_err(|error| Fault::internal(&error))?,
         lifecycle,
@@ -103,19 +103,6 @@ impl RulesPage {
             (self.lock.mode, mode),
             (Some(LockMode::Governance), "governance") | (Some(LockMode::Compliance), "compliance")
         )
-    }
-
-    fn used(&self) -> String {
-        let QuotaUse { bytes, objects, .. } = self.quota;
-        format!("{} objects, {}", show::count(objects), show::bytes(bytes))
-    }
-
-    /// Returns how full the bucket is, in hundredths, for each limit.
-    fn fill(&self) -> Vec<(&'static str, u64)> {
-        let Quota { bytes, objects } = self.quota.quota;
-        let bytes = bytes.map(|most| ("bytes", show::percent(self.quota.bytes, most)));
-        let objects = objects.map(|most| ("objects", show::percent(self.quota.objects, most)));
-        bytes.into_iter().chain(objects).collect()
     }
 
     fn for_which(&self, rule: &BucketRule) -> String {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use archipel_api::admin::types::{NodeInfo, NodeState, NodeStatus};
 use archipel_api::admin::{Admin, Inside, Node};
+use archipel_api::audit::Audit;
 use archipel_api::s3::{S3, S3Config};
 use archipel_api::serve::{Limits, Metrics};
 use archipel_base::clock::SystemClock;
@@ -18,7 +19,9 @@ use prometheus_client::registry::Registry;
 use crate::guard::POLICY;
 use crate::{Console, ConsoleConfig};
 
+mod audit;
 mod changes;
+mod cluster;
 mod history;
 mod identities;
 mod logins;
@@ -29,7 +32,8 @@ mod uploads;
 const TOKEN: &str = "the-token-of-the-operator";
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
-struct FakeNode;
+/// A node that knows so many others.
+struct FakeNode(usize);
 
 impl Node for FakeNode {
     fn status(&self) -> BoxFuture<'_, NodeStatus> {
@@ -42,13 +46,21 @@ impl Node for FakeNode {
     }
 
     fn nodes(&self) -> Vec<NodeInfo> {
-        vec![NodeInfo {
+        let itself = NodeInfo {
             id: "a".repeat(64),
             short: "aaaaaaaa".into(),
             state: NodeState::Itself,
             zone: Some(HOSTILE.into()),
             ..NodeInfo::default()
-        }]
+        };
+        let others = (0..self.0).map(|number| NodeInfo {
+            id: format!("{number:064x}"),
+            short: format!("{number:08x}"),
+            state: NodeState::Alive,
+            zone: Some(format!("zone{}", number % 10)),
+            ..NodeInfo::default()
+        });
+        std::iter::once(itself).chain(others).collect()
     }
 
     fn join(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
@@ -83,22 +95,29 @@ impl Reply {
 }
 
 async fn site() -> Site {
+    site_with(0).await
+}
+
+async fn site_with(others: usize) -> Site {
     let model = Model::open(Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap());
     let model = model.await.unwrap();
     let registry = Arc::new(Registry::default());
+    let clock = Arc::new(SystemClock);
+    let (audit, _) = Audit::new(0, clock.clone(), &mut Registry::default());
     let admin = Admin::new(
         model.clone(),
-        Arc::new(FakeNode),
+        Arc::new(FakeNode(others)),
         registry,
         Some(TOKEN),
         None,
     );
+    let admin = admin.with_audit(audit.clone());
     let config = S3Config {
         region: "us-east-1".into(),
+        audit,
         ..S3Config::default()
     };
     let metrics = Metrics::register(&mut Registry::default(), "s3");
-    let clock = Arc::new(SystemClock);
     let s3 = S3::new(model.clone(), config, metrics, clock.clone(), &SystemRandom);
     let config = ConsoleConfig {
         limits: Limits::default(),
@@ -213,7 +232,7 @@ async fn logged_in() -> Site {
 }
 
 /// Every page that a GET shows.
-const PAGES: [&str; 24] = [
+const PAGES: [&str; 25] = [
     "/cluster",
     "/cluster/live",
     "/buckets",
@@ -238,6 +257,7 @@ const PAGES: [&str; 24] = [
     "/layout",
     "/layout/live",
     "/activity",
+    "/audit",
 ];
 
 #[tokio::test]

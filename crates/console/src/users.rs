@@ -1,6 +1,6 @@
-//! Users: list, create, show, their keys and policies, delete.
+//! Users: list, create, show, their keys, policies and quotas, disable, delete.
 
-use archipel_api::admin::types::{CreateUser, KeyWithSecret, Page, UserInfo};
+use archipel_api::admin::types::{ChangeUser, CreateUser, KeyWithSecret, Page, QuotaUse, UserInfo};
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
@@ -14,6 +14,7 @@ use crate::fault::Fault;
 use crate::held::{self, Held, Link, links};
 use crate::keys::secret;
 use crate::page::{Frame, Shown};
+use crate::quota::{self, QuotaView};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
@@ -44,6 +45,7 @@ struct UserPage {
     base: String,
     groups: Vec<Link>,
     held: Held,
+    quota: QuotaView,
     user: UserInfo,
 }
 
@@ -97,17 +99,19 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Result<Response<B
 /// Shows a user.
 pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) -> Shown {
     let of_api = path(&["v1", "users", &name]);
-    let shown: UserInfo = user.admin(&app).get(&of_api).await?;
+    let admin = user.admin(&app);
+    let shown: UserInfo = admin.get(&of_api).await?;
     Ok(html(&UserPage {
         frame: Frame::new(&user, "users"),
         base: path(&["users", &name]),
         groups: links("groups", &shown.groups),
         held: Held::new("users", &name, &shown.policies, &shown.inline_policies),
+        quota: QuotaView(admin.get(&format!("{of_api}/quota")).await?),
         user: shown,
     }))
 }
 
-/// Changes or deletes a user, or makes a key: the form says what.
+/// Changes or deletes a user, sets its quota, or makes a key: the form says what.
 pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
     let of_api = path(&["v1", "users", &name]);
@@ -119,6 +123,20 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
         "delete" => {
             admin.delete(&of_api).await?;
             Ok(see("/users"))
+        }
+        change @ ("disable" | "enable") => {
+            let ask = ChangeUser {
+                disabled: Some(change == "disable"),
+                ..ChangeUser::default()
+            };
+            let _: UserInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
+            Ok(see(&here))
+        }
+        "quota" => {
+            let at = format!("{of_api}/quota");
+            let ask = quota::read(fields)?;
+            let _: QuotaUse = admin.send(Method::PUT, &at, &ask).await?;
+            Ok(see(&here))
         }
         "key" => {
             let keys = format!("{of_api}/keys");

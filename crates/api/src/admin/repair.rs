@@ -8,8 +8,8 @@ use axum::extract::State;
 
 use super::answer::{Accepted, Json, Read, Refusal};
 use super::types::{
-    BehindInfo, OperationKind, RepairBlocks, RepairInfo, RepairNode, VerificationSummary,
-    VerifyInfo,
+    BehindInfo, DiskSpace, OperationKind, RepairBlocks, RepairInfo, RepairNode,
+    VerificationSummary, VerifyInfo,
 };
 use super::{Admin, condition, layout, nodes, upkeep, verify};
 
@@ -86,6 +86,11 @@ async fn describe(
                 .into_iter()
                 .map(|(number, why)| format!("disk {number}: {why}"))
                 .collect(),
+            space: status.space.map(|space| DiskSpace {
+                used_bytes: space.used,
+                free_bytes: space.free,
+                capacity_bytes: space.total,
+            }),
             behind: status.lagging.into_iter().map(behind).collect(),
             verification: status.verification.map(verification),
             ..told

@@ -58,7 +58,7 @@ pub use upkeep::{
 };
 pub use users::{ChangeUser, CreateUser, UserInfo};
 pub use verify::{
-    BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify,
+    BehindInfo, DiskSpace, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify,
     VerificationSummary, VerifyInfo, VerifyNode,
 };
 pub use website::{SetWebsite, WebsiteInfo, WebsiteRedirect, WebsiteRule};

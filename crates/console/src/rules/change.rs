@@ -1,8 +1,8 @@
 //! Changes of a bucket's rules: the form says which.
 
 use archipel_api::admin::types::{
-    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, NameValue,
-    PolicyDocument, Quota, QuotaUse, VersioningState,
+    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode,
+    PolicyDocument, QuotaUse, VersioningState,
 };
 use axum::extract::{Path, State};
 use http::{HeaderMap, Method};
@@ -13,10 +13,11 @@ use crate::fault::Fault;
 use crate::held;
 use crate::objects::store_of;
 use crate::page::Shown;
+use crate::quota;
 use crate::render::see;
 use crate::request::{Fields, Posted};
-use crate::show;
 use crate::store::Store;
+use crate::tags;
 
 const ENCRYPTION: &str = "<ServerSideEncryptionConfiguration><Rule>\
     <ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>\
@@ -64,11 +65,12 @@ async fn by_admin(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<
             let _: BucketLockInfo = admin.send(put, &at("lock"), &ask).await?;
         }
         "quota" => {
-            let ask = quota(fields)?;
+            let ask = quota::read(fields)?;
             let _: QuotaUse = admin.send(put, &at("quota"), &ask).await?;
         }
         "tags" => {
-            let ask = tags(&fields.text("tags"))?;
+            let tags = tags::read(&fields.text("tags"))?;
+            let ask = BucketTags { tags };
             let _: BucketTags = admin.send(put, &at("tags"), &ask).await?;
         }
         "add-rule" => {
@@ -180,33 +182,6 @@ fn lock(fields: &Fields) -> Result<BucketLockInfo, Fault> {
         days: days.filter(|_| mode.is_some()),
         years: years.filter(|_| mode.is_some()),
     })
-}
-
-fn quota(fields: &Fields) -> Result<Quota, Fault> {
-    let read = |text: String| {
-        let wrong = || Fault::invalid(format!("{text:?} is no size; write 500GB or 20 GiB"));
-        show::parse_bytes(&text).ok_or_else(wrong)
-    };
-    Ok(Quota {
-        bytes: fields.some("bytes").map(read).transpose()?,
-        objects: number(fields, "objects")?,
-    })
-}
-
-/// Reads tags: a line for each.
-fn tags(text: &str) -> Result<BucketTags, Fault> {
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let tag = |line: &str| match line.split_once('=') {
-        Some((name, value)) => Ok(NameValue {
-            name: name.trim().into(),
-            value: value.trim().into(),
-        }),
-        None => Err(Fault::invalid(format!(
-            "{line:?} is no tag; write NAME=VALUE"
-        ))),
-    };
-    let tags = lines.map(tag).collect::<Result<_, _>>()?;
-    Ok(BucketTags { tags })
 }
 
 fn rule(fields: &Fields) -> Result<BucketRule, Fault> {

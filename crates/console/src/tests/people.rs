@@ -62,6 +62,29 @@ async fn key_is_made_with_an_expiry_and_gets_another_one() {
 }
 
 #[tokio::test]
+async fn user_gets_a_quota_and_is_disabled_and_enabled() {
+    let site = logged_in().await;
+    site.post("/users", "name=anna").await;
+    let set = async |form: &str| {
+        let reply = site.post("/users/anna", form).await;
+        assert_eq!(reply.header("location"), "/users/anna", "{}", reply.text);
+        site.get("/users/anna").await.text
+    };
+    let page = set("change=quota&bytes=20+GiB&objects=500").await;
+    assert!(page.contains("value=\"21474836480\"") && page.contains("value=\"500\""));
+    assert!(page.contains("0 % of the bytes") && page.contains("hold 0 objects, 0 B"));
+    let page = set("change=quota&bytes=&objects=").await;
+    assert!(!page.contains("21474836480") && !page.contains("% of the"));
+    for form in ["change=quota&bytes=much", "change=quota&objects=-1"] {
+        let reply = site.post("/users/anna", form).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{form}");
+    }
+    assert!(set("change=disable").await.contains("value=\"enable\""));
+    assert!(site.get("/users").await.text.contains(">disabled</span>"));
+    assert!(set("change=enable").await.contains("value=\"disable\""));
+}
+
+#[tokio::test]
 async fn user_gets_a_policy_and_a_key() {
     let site = logged_in().await;
     site.post("/users", "name=anna").await;

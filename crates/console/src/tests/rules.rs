@@ -138,3 +138,26 @@ async fn decision_is_explained() {
     let told = site.get(strange).await;
     assert!(told.text.contains("role=\"alert\""), "{}", told.text);
 }
+
+#[tokio::test]
+async fn tags_of_an_object_are_changed_and_removed() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    site.put("/buckets/photos/upload?o=a%20b", &site.csrf, "x")
+        .await;
+    let set = async |tags: &str| {
+        let form = format!("o=a%20b&k=&tags={tags}");
+        site.post("/buckets/photos/tags", &form).await
+    };
+    let reply = set("team%3Da%0D%0Acost%3D1%2B1").await;
+    let page = reply.header("location");
+    assert_eq!(page, "/buckets/photos/object?o=a%20b", "{}", reply.text);
+    let shown = site.get(page).await.text;
+    assert!(
+        shown.contains("Tag team") && shown.contains("team=a\ncost=1+1\n"),
+        "{shown}"
+    );
+    assert_eq!(set("no+tag").await.status, StatusCode::BAD_REQUEST);
+    set("").await;
+    assert!(!site.get(page).await.text.contains("Tag team"));
+}

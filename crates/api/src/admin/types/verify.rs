@@ -130,12 +130,26 @@ pub struct RepairNode {
     pub repair: RepairCounts,
     /// Disks that failed: number and reason.
     pub failed_disks: Vec<String>,
+    /// The space of its other disks; absent if the node could not be asked, or has an older release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<DiskSpace>,
     /// The nodes from which it has rows to fetch, or may have.
     #[serde(default)]
     pub behind: Vec<BehindInfo>,
     /// The last verification that this node was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<VerificationSummary>,
+}
+
+/// The space of the disks of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct DiskSpace {
+    /// The bytes that blocks take.
+    pub used_bytes: u64,
+    /// The bytes that may still be written.
+    pub free_bytes: u64,
+    /// The size of the disks in bytes.
+    pub capacity_bytes: u64,
 }
 
 /// A verification in short, as the node that was asked for it tells others.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use archipel_base::codec::Versioned;
 use archipel_base::{BlockHash, NodeId, boxed};
 use archipel_net::Class;
-use archipel_storage::blocks::DiskState;
+use archipel_storage::blocks::{DiskState, DiskStatus};
 use serde::{Deserialize, Serialize};
 
 use super::look_up::BlockReport;
@@ -52,6 +52,9 @@ pub struct MaintenanceStatus {
     /// The numbers of the disks that failed, each with the reason.
     #[serde(rename = "f", default)]
     pub failed_disks: Vec<(u16, String)>,
+    /// The space of its disks; absent from older releases.
+    #[serde(rename = "d", default)]
+    pub space: Option<DiskSpace>,
     /// The nodes from which it has rows to fetch, or may have.
     #[serde(rename = "b", default)]
     pub lagging: Vec<Lagging>,
@@ -61,6 +64,20 @@ pub struct MaintenanceStatus {
     /// What it knows of the block that it was asked for.
     #[serde(rename = "k", default)]
     pub block: Option<BlockReport>,
+}
+
+/// The space of all disks of a node that work, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DiskSpace {
+    /// What blocks take.
+    #[serde(rename = "u")]
+    pub used: u64,
+    /// What may still be written.
+    #[serde(rename = "f")]
+    pub free: u64,
+    /// The size of the disks.
+    #[serde(rename = "t")]
+    pub total: u64,
 }
 
 /// The rows that a node has to fetch from another node, as far as it knows.
@@ -179,14 +196,18 @@ impl Upkeep {
         }
         let blocks = self.store().blocks().clone();
         let disks = self.store().blocks().pool().run(move || Ok(blocks.disks()));
-        let failed = disks.await?.into_iter();
-        let failed = failed.filter(|disk| disk.state == DiskState::Failed);
+        let (failed, working): (Vec<_>, Vec<_>) = disks
+            .await?
+            .into_iter()
+            .partition(|disk| disk.state == DiskState::Failed);
         Ok(MaintenanceStatus {
             scrub: upkeep.scrub_status(),
             repairs: upkeep.repair_status(),
             failed_disks: failed
+                .into_iter()
                 .map(|disk| (disk.id, disk.reason.unwrap_or_default()))
                 .collect(),
+            space: Some(space(&working)),
             lagging: lagging(upkeep),
             verification: upkeep.verification().map(|asked| asked.state()),
             block: match call.block {
@@ -195,6 +216,17 @@ impl Upkeep {
             },
         })
     }
+}
+
+/// Returns the space of disks together.
+fn space(disks: &[DiskStatus]) -> DiskSpace {
+    let mut space = DiskSpace::default();
+    for disk in disks {
+        space.used = space.used.saturating_add(disk.used_bytes);
+        space.free = space.free.saturating_add(disk.free_bytes);
+        space.total = space.total.saturating_add(disk.total_bytes);
+    }
+    space
 }
 
 /// Returns what this node has to fetch, by node.

@@ -49,7 +49,7 @@ mod scrub;
 #[cfg(test)]
 mod tests;
 
-pub use everywhere::{Lagging, MaintenanceStatus};
+pub use everywhere::{DiskSpace, Lagging, MaintenanceStatus};
 pub use look_up::{BlockCopy, BlockReport};
 pub use queue::Trouble;
 use queue::{Noted, Queue};
