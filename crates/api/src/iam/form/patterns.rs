@@ -2,19 +2,36 @@
 //!
 //! Source: AWS, the API references of IAM and STS: lengths and patterns of the parameters.
 
+use std::ops::RangeInclusive;
+
 use super::super::error::{IamError, IamResult};
 
-/// The parameters: name, least and most characters, and what their text must be.
-const PATTERNS: [(&str, usize, usize, fn(&str) -> bool); 9] = [
-    ("ExternalId", 2, 1224, is_external_id),
-    ("GroupName", 1, 128, is_name),
-    ("PathPrefix", 1, 512, is_path_prefix),
-    ("PolicyArn", 20, 2048, is_arn),
-    ("PolicyName", 1, 128, is_name),
-    ("RoleArn", 20, 2048, is_arn),
-    ("RoleName", 1, 64, is_name),
-    ("RoleSessionName", 2, 64, is_name),
-    ("UserName", 1, 128, is_name),
+/// What a parameter may be.
+struct Pattern {
+    name: &'static str,
+    /// The least and the most characters.
+    length: RangeInclusive<usize>,
+    fits: fn(&str) -> bool,
+}
+
+const fn pattern(name: &'static str, least: usize, most: usize, fits: fn(&str) -> bool) -> Pattern {
+    Pattern {
+        name,
+        length: least..=most,
+        fits,
+    }
+}
+
+const PATTERNS: [Pattern; 9] = [
+    pattern("ExternalId", 2, 1224, is_external_id),
+    pattern("GroupName", 1, 128, is_name),
+    pattern("PathPrefix", 1, 512, is_path_prefix),
+    pattern("PolicyArn", 20, 2048, is_arn),
+    pattern("PolicyName", 1, 128, is_name),
+    pattern("RoleArn", 20, 2048, is_arn),
+    pattern("RoleName", 1, 64, is_name),
+    pattern("RoleSessionName", 2, 64, is_name),
+    pattern("UserName", 1, 128, is_name),
 ];
 
 /// Checks a value.
@@ -22,14 +39,16 @@ const PATTERNS: [(&str, usize, usize, fn(&str) -> bool); 9] = [
 /// # Errors
 /// `ValidationError` if nothing can have it.
 pub fn check(name: &str, value: &str) -> IamResult<()> {
-    let Some((_, least, most, fits)) = PATTERNS.iter().find(|(known, ..)| *known == name) else {
+    let Some(pattern) = PATTERNS.iter().find(|pattern| pattern.name == name) else {
         return Ok(());
     };
-    match (*least..=*most).contains(&value.chars().count()) && fits(value) {
+    match pattern.length.contains(&value.chars().count()) && (pattern.fits)(value) {
         true => Ok(()),
         false => Err(IamError::invalid(format!(
             "1 validation error detected: Value '{value}' at '{name}' failed to satisfy constraint: \
-             it has {least} to {most} characters of those that AWS allows there"
+             it has {} to {} characters of those that AWS allows there",
+            pattern.length.start(),
+            pattern.length.end()
         ))),
     }
 }
