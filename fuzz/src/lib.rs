@@ -23,8 +23,11 @@ pub mod store;
 
 use source::Source;
 
+/// Runs one input.
+pub type Target = fn(&[u8]);
+
 /// The targets by their names.
-pub const TARGETS: [(&str, fn(&[u8])); 6] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("policy", policy::run),
     ("s3", s3::run),
     ("iam", iam::run),
