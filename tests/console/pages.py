@@ -10,20 +10,32 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+from chromium import LOOKS, PATIENCE_MS, Looker, chromium  # noqa: E402
+from support.client import Client  # noqa: E402
 from support.server import Demo  # noqa: E402
+from support.sigv4 import Credentials  # noqa: E402
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>.html"
+HOSTILE_KEY = "AKHOSTILE"
+# A picture that runs scripts, if it may.
+SVG = b"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40" onload="alert(4)"><script>alert(5)</script>
+<circle cx="20" cy="20" r="15" fill="teal"/></svg>"""
 PAGES = {
     "login": "/login",
     "cluster": "/cluster",
     "buckets": "/buckets",
     "objects": "/buckets/demo",
     "object": f"/buckets/demo/object?o={quote(HOSTILE, safe='')}",
+    "svg": "/buckets/demo/object?o=picture.svg",
+    "versions": "/buckets/demo/versions",
+    "history": f"/buckets/demo/history?o={quote(HOSTILE, safe='')}",
+    "rules": "/buckets/demo/rules",
     "settings": "/buckets/demo/settings",
     "keys": "/keys",
+    "key": f"/keys/{HOSTILE_KEY}",
     "users": "/users",
     "user": "/users/anna",
     "groups": "/groups",
@@ -37,12 +49,9 @@ PAGES = {
     "tokens": "/tokens",
     "layout": "/layout",
     "activity": "/activity",
+    "audit": "/audit?endpoint=all",
+    "why": "/access?key=anonymous&action=s3:GetObject&resource=demo/picture.svg",
 }
-LOOKS = (("light", 1280, 900), ("dark", 1280, 900), ("light", 390, 844), ("dark", 390, 844))
-# What Chromium may take for one page, in milliseconds.
-PATIENCE_MS = 30_000
-
-
 POLICY = """{
   "Version": "2012-10-17",
   "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::demo/*"}]
@@ -84,9 +93,24 @@ def identities(page: Page, origin: str) -> None:
     page.get_by_role("heading", name="photos").wait_for(timeout=PATIENCE_MS)
 
 
-def fill(page: Page, origin: str) -> None:
+def hostile(page: Page, demo: Demo) -> None:
+    """Stores metadata and a picture that are scripts, and makes a key whose name is one."""
+    client = Client(demo.info.endpoint, Credentials(demo.info.access_key, demo.info.secret_key))
+    told = [("x-amz-meta-script", "<script>alert(6)</script>"), ("content-type", "image/svg+xml")]
+    assert client.put("demo", "picture.svg", SVG, told).status == 200
+    page.goto(f"{demo.printed['console']}/keys")
+    form = page.locator('form[action="/keys"]').last
+    for summary in form.locator("summary").all():
+        summary.click()
+    send(page, "/keys", name=HOSTILE, id=HOSTILE_KEY, secret="0123456789" * 4)
+    page.locator("#made-id").wait_for(timeout=PATIENCE_MS)
+
+
+def fill(page: Page, demo: Demo) -> None:
     """Uploads a file with a hostile name, as a person does, makes identities, and stages a change of the layout."""
+    origin = demo.printed["console"]
     identities(page, origin)
+    hostile(page, demo)
     page.goto(f"{origin}/buckets/demo")
     file = {"name": HOSTILE.replace("/", "_"), "mimeType": "text/html", "buffer": b"<script>alert(3)</script>"}
     page.set_input_files("#files", file)
@@ -106,55 +130,68 @@ def fill(page: Page, origin: str) -> None:
     page.get_by_role("button", name="Apply").wait_for(timeout=PATIENCE_MS)
 
 
-def look(browser: Browser, origin: str, state: dict, folder: Path, axe: str) -> list[str]:
-    """Takes the pictures, and returns what is wrong."""
-    wrong = []
+# What a page would do whose texts were not escaped: an element with a script, and one with a handler.
+INJECTED = """() => new Promise((done) => {
+    const blocked = [];
+    window.ran = 0;
+    document.addEventListener("securitypolicyviolation", (event) => {
+        blocked.push(event.effectiveDirective);
+        if (blocked.length === 2) done({ ran: window.ran, blocked: blocked.sort() });
+    });
+    const script = document.createElement("script");
+    script.textContent = "window.ran += 1";
+    const box = document.createElement("div");
+    box.innerHTML = '<img src="/nothing" onerror="window.ran += 1">';
+    document.body.append(script, box);
+})"""
+
+
+def inject(context: BrowserContext, origin: str, looker: Looker) -> None:
+    """Injects scripts into each page behind the console's back: the policy keeps them from running."""
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    for name, path in PAGES.items():
+        page.goto(origin + path)
+        told = page.evaluate(INJECTED)
+        if told != {"ran": 0, "blocked": ["script-src-attr", "script-src-elem"]}:
+            looker.wrong.append(f"{name}: an injected script: {told}")
+    page.close()
+
+
+def look(browser: Browser, origin: str, state: dict, looker: Looker) -> None:
+    """Opens each page in each look."""
     for scheme, width, height in LOOKS:
         context = browser.new_context(
             color_scheme=scheme, viewport={"width": width, "height": height}, storage_state=state
         )
         page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("dialog", lambda dialog: (wrong.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("pageerror", lambda error: wrong.append(f"an error: {error}"))
-        page.on("console", lambda message: wrong.append(f"a message: {message.text}") if message.type == "error" else None)
+        looker.watch(page)
         for name, path in PAGES.items():
             answer = page.goto(origin + path)
-            here = f"{name} ({scheme}, {width})"
             if answer.status != 200:
-                wrong.append(f"{here}: {answer.status}")
-            page.screenshot(path=folder / f"{name}-{scheme}-{width}.png", full_page=True)
-            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                wrong.append(f"{here}: wider than the window")
-            page.evaluate(axe)
-            found = page.evaluate("axe.run()")["violations"]
-            wrong += [f"{here}: {v['id']} ({v['impact']}): {v['nodes'][0]['html']}" for v in found]
+                looker.wrong.append(f"{name} ({scheme}, {width}): {answer.status}")
+            looker.picture(page, name, scheme, width)
         context.close()
-    return wrong
 
 
 def main() -> None:
-    folder, axe = Path(sys.argv[1]), Path(sys.argv[2]).read_text()
+    looker = Looker(Path(sys.argv[1]), Path(sys.argv[2]).read_text())
     with tempfile.TemporaryDirectory() as data:
         demo = Demo(Path(data) / "demo")
         demo.start()
         try:
-            with sync_playwright() as playwright:
-                arguments = ["--no-sandbox"]  # it opens nothing but the demo, and root needs this
-                browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=arguments)
+            with chromium() as browser:
                 context = browser.new_context()
                 page = context.new_page()
+                looker.watch(page, refused=True)
                 page.goto(demo.printed["console_login"])
                 page.wait_for_url("**/cluster", timeout=PATIENCE_MS)
-                fill(page, demo.printed["console"])
-                wrong = look(browser, demo.printed["console"], context.storage_state(), folder, axe)
-                browser.close()
+                fill(page, demo)
+                inject(context, demo.printed["console"], looker)
+                look(browser, demo.printed["console"], context.storage_state(), looker)
         finally:
             demo.stop()
-    for line in wrong:
-        print(line)
-    print(f"{len(PAGES) * len(LOOKS)} pictures in {folder}")
-    sys.exit(1 if wrong else 0)
+    sys.exit(looker.tell())
 
 
 if __name__ == "__main__":

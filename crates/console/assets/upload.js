@@ -301,7 +301,7 @@ if (zone) {
     button.type = "button";
     button.className = "quiet";
     button.textContent = "Give it up";
-    button.setAttribute("aria-label", `Give the upload of ${known.key} up`);
+    button.setAttribute("aria-label", `Give it up: ${known.key}`);
     button.addEventListener("click", async () => {
       const url = below(zone.dataset.parts, { o: known.key, u: known.id });
       const gone = await ask("DELETE", url).then(

@@ -53,7 +53,8 @@ impl Node for FakeNode {
             zone: Some(HOSTILE.into()),
             ..NodeInfo::default()
         };
-        let others = (0..self.0).map(|number| NodeInfo {
+        // Ids that no node of a cluster in memory has.
+        let others = (1000..1000 + self.0).map(|number| NodeInfo {
             id: format!("{number:064x}"),
             short: format!("{number:08x}"),
             state: NodeState::Alive,

@@ -1,5 +1,6 @@
 //! `cargo xtask console-pages`: every page of the web console in Chromium. Pictures to look at,
-//! and an accessibility checker. Not a part of `ci`: it needs a browser.
+//! and an accessibility checker. `console-walk`: what people do there. `console-scale`: how long pages
+//! take. Not a part of `ci`: they need a browser, or a quiet machine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,18 +15,48 @@ const PLAYWRIGHT: &str = "playwright==1.65.2";
 /// The accessibility checker, from npm.
 const AXE: &str = "axe-core@4.14.1";
 
-/// Runs it.
-pub fn run() -> Outcome {
+/// What the script gets besides: `cargo xtask console-walk -- --help` lists it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Options of the script
+    #[arg(last = true)]
+    options: Vec<String>,
+}
+
+/// Looks at every page.
+pub fn look() -> Outcome {
+    in_chromium("pages", &[])
+}
+
+/// Does what people do, on three servers.
+pub fn walk(args: &Args) -> Outcome {
+    in_chromium("walk", &args.options)
+}
+
+/// Measures each page with much in the store, and the memory of an idle node. Needs no browser.
+pub fn scale(args: &Args) -> Outcome {
+    let server = black_box::build(Program::Archipel)?;
+    black_box::run(
+        Command::new("python3")
+            .arg("tests/console/scale.py")
+            .args(&args.options)
+            .env("ARCHIPEL_BIN", server)
+            .current_dir(root()),
+    )
+}
+
+fn in_chromium(script: &str, options: &[String]) -> Outcome {
     require(&[("chromium", "chromium"), ("npm", "npm")])?;
     let tools = tools()?;
     let server = black_box::build(Program::Archipel)?;
-    let pictures = tools.join("pictures");
+    let pictures = tools.join("pictures").join(script);
     fs::create_dir_all(&pictures).map_err(|e| format!("{}: {e}", pictures.display()))?;
     black_box::run(
         Command::new(tools.join("python/bin/python"))
-            .arg("tests/console/pages.py")
+            .arg(format!("tests/console/{script}.py"))
             .arg(&pictures)
             .arg(tools.join("node_modules/axe-core/axe.min.js"))
+            .args(options)
             .env("ARCHIPEL_BIN", server)
             .current_dir(root()),
     )

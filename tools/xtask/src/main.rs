@@ -47,6 +47,10 @@ enum Command {
     Clients(clients::Args),
     /// Looks at every page of the web console in Chromium: pictures, accessibility (installs the tools, once)
     ConsolePages,
+    /// Does in Chromium what people do with the web console, on three servers; `-- --help` lists options
+    ConsoleWalk(console_pages::Args),
+    /// Measures the pages of the web console with much in the store, and an idle node; `-- --help` lists options
+    ConsoleScale(console_pages::Args),
     /// Walks through a generated website in Chromium and with curl (installs the tools, once)
     WebsitePages,
     /// Cuts the power under load, again and again, and looks for what was acknowledged
@@ -79,7 +83,9 @@ fn main() -> ExitCode {
         Command::Advisories => advisories::run(),
         Command::Package(args) => package::run(&args),
         Command::Clients(args) => clients::run(&args),
-        Command::ConsolePages => console_pages::run(),
+        Command::ConsolePages => console_pages::look(),
+        Command::ConsoleWalk(args) => console_pages::walk(&args),
+        Command::ConsoleScale(args) => console_pages::scale(&args),
         Command::WebsitePages => website_pages::run(),
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::Faults(args) => faults::run(&args),
