@@ -72,7 +72,7 @@ def test_full_control_of_the_owner_is_so_anyway(s3, bucket):
     """Also in a bucket without lists."""
     me = s3.get_bucket_acl(Bucket=bucket)["Owner"]["ID"]
     s3.put_object(Bucket=bucket, Key="k", GrantFullControl=f"id={me}")
-    s3.put_bucket_acl(Bucket=bucket, GrantFullControl=f"id={me}", GrantReadACP=f"id={me}")
+    s3.put_bucket_acl(Bucket=bucket, GrantFullControl=f"id={me}")
     assert granted(s3.get_object_acl(Bucket=bucket, Key="k")) == {OWNER}
 
 

@@ -51,7 +51,6 @@ def test_select_and_restore(raw, s3, bucket, nothing_changes):
 
 HEADERS = [
     ("x-amz-server-side-encryption", "aws:kms"),
-    ("x-amz-grant-read-acp", 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'),
     ("x-amz-write-offset-bytes", "5"),
 ]
 

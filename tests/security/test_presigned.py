@@ -255,6 +255,8 @@ def refused(name: str, value: str) -> tuple[int, str]:
         return 400, "InvalidArgument"  # without a date
     if name == "x-amz-object-lock-legal-hold":
         return 400, "InvalidRequest"  # without a checksum of the content
+    if name.startswith("x-amz-grant-"):
+        return 400, "AccessControlListNotSupported"
     return 501, "NotImplemented"
 
 

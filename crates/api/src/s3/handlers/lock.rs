@@ -186,13 +186,6 @@ async fn change(
 /// Returns true if the request asks to bypass governance, and the caller may.
 pub fn may_bypass(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<bool> {
     let asks = lock::asks_bypass(call.headers)?;
-    if asks && on.bucket().lock.is_none() {
-        let why = format!(
-            "{} is only applicable to Object Lock enabled buckets",
-            lock::BYPASS
-        );
-        return Err(S3Error::argument(lock::BYPASS, "true", why));
-    }
     Ok(asks
         && on
             .key_action(call, Action::BypassGovernanceRetention)
