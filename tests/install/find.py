@@ -52,29 +52,24 @@ class Dns:
         self.process.wait()
 
 
-def is_waiting(node, kind: str) -> bool:
-    """True once it waits for the third machine. The record of services names that one before its address is known."""
-    why = ["2 of 3 nodes are there"]
-    if kind == "srv":
-        why.append("no node answers at m2.example.test:3901, and a cluster may be there")
-    log = node.log.read_text()
-    return any(text in log for text in why)
-
-
 def main(kind: str, folder: Path) -> None:
     network.enter()
     net = network.Network(3)
     dns = Dns(folder, net)
     nodes = Group(folder / "nodes", net, f'discover = ["{SOURCES[kind]}"]', 3)
     try:
-        for node in nodes.nodes:
+        # The third is not there yet: it would find the two at once, and nobody would be seen to wait.
+        first, third = nodes.nodes[:2], nodes.nodes[2]
+        for node in first:
             nodes.start(node)
-        for node in nodes.nodes:
+        for node in first:
             nodes.wait_admin(node)
         dns.tell([0, 1])
-        for node in nodes.nodes[:2]:
-            assert wait_until(lambda: is_waiting(node, kind), 60), node.log.read_text()[-1500:]
+        for node in first:
+            waits = lambda: "2 of 3 nodes are there" in node.log.read_text()  # noqa: E731
+            assert wait_until(waits, 60), node.log.read_text()[-1500:]
         dns.tell([0, 1, 2])
+        nodes.start(third)
         layouts = nodes.wait_formed(3)
         assert len({shown(layout) for layout in layouts}) == 1
         nodes.wait_first_key()
