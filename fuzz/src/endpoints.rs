@@ -37,7 +37,7 @@ pub struct Endpoints {
     k2v: K2v,
     /// Signs the requests.
     pub key: Arc<AccessKey>,
-    /// What other nodes call.
+    /// Answers the calls of other nodes.
     pub node: Arc<dyn archipel_net::rpc::Service>,
 }
 
@@ -208,7 +208,7 @@ impl Endpoints {
     }
 }
 
-/// Checks what holds for each answer, whatever was asked. A panic of the server ends the process, also one
+/// Checks that an answer is no 500, and a document of an error whole. A panic of the server ends the process, also one
 /// that the server catches.
 pub fn check(reply: &Reply) {
     assert_ne!(

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 
-const ACTIONS: &[&str] = &[
+const OF_IAM: &[&str] = &[
     "AddUserToGroup",
     "AttachGroupPolicy",
     "AttachRolePolicy",
@@ -43,6 +43,9 @@ const ACTIONS: &[&str] = &[
     "UpdateAssumeRolePolicy",
     "UpdateRole",
     "UpdateUser",
+];
+
+const OF_STS: &[&str] = &[
     "AssumeRole",
     "GetCallerIdentity",
     "GetSessionToken",
@@ -100,8 +103,11 @@ const VALUES: &[&str] = &[
 ];
 
 fn form(mut source: Source<'_>) -> (Service, String) {
-    let action = *source.pick(ACTIONS);
-    let is_sts = ACTIONS.iter().position(|known| *known == action) > Some(36);
+    let action = *source.pick(&[OF_IAM, OF_STS].concat());
+    let service = match OF_STS.contains(&action) {
+        true => Service::Sts,
+        false => Service::Iam,
+    };
     let mut text = format!("Action={action}&Version=2010-05-08");
     for _ in 0..source.byte() % 6 {
         let name = *source.pick(PARAMETERS);
@@ -118,7 +124,7 @@ fn form(mut source: Source<'_>) -> (Service, String) {
         };
         text.push_str(&format!("&{name}={value}"));
     }
-    (if is_sts { Service::Sts } else { Service::Iam }, text)
+    (service, text)
 }
 
 /// Runs one input.

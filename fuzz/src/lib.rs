@@ -1,6 +1,6 @@
 //! Targets of fuzzing: each runs one input, any bytes, and panics if the server did what it must not do.
 //!
-//! | module | what its inputs are |
+//! | module | its inputs |
 //! |---|---|
 //! | [`policy`] | texts of policies, and policies with requests, compared with a slow reference |
 //! | [`s3`] | requests to S3: signed ones of all operations, documents, chunked bodies, forms, and any bytes |

@@ -54,7 +54,7 @@ pub fn run(bytes: &[u8]) {
             assert!(!why.starts_with("no such"), "{why}");
             return;
         }
-        // What it stored may be damage, but nobody may fall over it.
+        // It may have stored damage, but no request may panic over that.
         endpoints.send(get("/bucket/a", "")).await;
         endpoints.send(get("/bucket", "list-type=2")).await;
         endpoints.send(get("/bucket", "versions=")).await;

@@ -1,4 +1,4 @@
-//! What is stored: any bytes as the value of any row, and bytes that change on the disks below a store. The store
+//! Stored data: any bytes as the value of any row, and bytes that change on the disks below a store. The store
 //! never panics, and never returns content that nobody wrote.
 use std::cell::RefCell;
 use std::sync::Arc;

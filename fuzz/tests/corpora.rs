@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use archipel_base::random::{Random, SeededRandom};
 use archipel_fuzz::TARGETS;
 
-/// How many variants of each input run.
+/// The number of variants of each input that run.
 const VARIANTS: u64 = 20;
 
 fn inputs(target: &str) -> Vec<(PathBuf, Vec<u8>)> {

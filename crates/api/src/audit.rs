@@ -3,8 +3,8 @@
 //! A door begins an [`Entry`] when a request arrives and adds what it learns. The entry is written
 //! when it is dropped, at the end of the answer: only then are its bytes and its duration known.
 //!
-//! The newest lines are kept in memory, for the admin API, also without a target. What operators only look at
-//! is kept apart: pages of the console ask every few seconds, and must not drive all other lines out.
+//! The newest lines are kept in memory, for the admin API, also without a target. Reads of operators
+//! are kept apart: pages of the console ask every few seconds, and must not drive all other lines out.
 //!
 //! # Invariants
 //! - A line holds no secret: no signature, no token, no header, no query, no content.
@@ -139,11 +139,10 @@ struct Open {
     record: Record,
 }
 
-impl Record {
-    /// Returns whether an operator only looked at something. Reads of secrets are more than that.
-    fn is_look(&self) -> bool {
-        self.door == "admin" && self.method == "GET" && self.action == "Admin"
-    }
+/// Returns true for a line of a request with which an operator only read: pages of the console make many.
+/// Reads of secrets are more than that.
+pub fn is_look(endpoint: &str, method: &str, action: &str) -> bool {
+    endpoint == "admin" && method == "GET" && action == "Admin"
 }
 
 impl Entry {
@@ -204,7 +203,7 @@ impl Drop for Entry {
         };
         line.push(b'\n');
         let line = Bytes::from(line);
-        let is_look = open.record.is_look();
+        let is_look = is_look(open.record.door, &open.record.method, open.record.action);
         open.shared.recent.lock().add(line.clone(), is_look);
         for target in &open.shared.targets {
             if target.try_send(line.clone()).is_err() {

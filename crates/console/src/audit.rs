@@ -1,6 +1,7 @@
 //! The audit log: the newest requests to the node, who sent them, and what became of them.
 
 use archipel_api::admin::types::{AuditLine, Page};
+use archipel_api::audit::is_look;
 use askama::Template;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -22,7 +23,7 @@ const KEPT_LINES: &str = "1000";
 /// The value of the filter for really all lines.
 const ALL: &str = "all";
 
-/// Which lines to show.
+/// The choice of lines.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Which {
@@ -70,7 +71,8 @@ impl Which {
         let key = self.key.trim();
         let places = [&line.key, &line.path].into_iter().flatten();
         let is_named = key.is_empty() || places.into_iter().any(|place| place.contains(key));
-        is_named && !(self.endpoint.is_empty() && is_look(line))
+        is_named
+            && !(self.endpoint.is_empty() && is_look(&line.endpoint, &line.method, &line.action))
     }
 
     /// Returns the link to the lines before one.
@@ -86,11 +88,6 @@ impl Which {
         ]);
         format!("/audit{query}")
     }
-}
-
-/// Returns whether an operator only looked at something: each page of the console makes some such lines.
-fn is_look(line: &AuditLine) -> bool {
-    line.endpoint == "admin" && line.method == "GET" && line.action == "Admin"
 }
 
 /// Shows a page of lines, the newest first.

@@ -15,7 +15,7 @@ const PLAYWRIGHT: &str = "playwright==1.65.2";
 /// The accessibility checker, from npm.
 const AXE: &str = "axe-core@4.14.1";
 
-/// What the script gets besides: `cargo xtask console-walk -- --help` lists it.
+/// Further options of the script: `cargo xtask console-walk -- --help` lists them.
 #[derive(clap::Args)]
 pub struct Args {
     /// Options of the script

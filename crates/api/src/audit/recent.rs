@@ -1,4 +1,4 @@
-//! The newest lines, in memory. What operators only look at is kept apart: pages of the console ask every few
+//! The newest lines, in memory. Reads of operators are kept apart: pages of the console ask every few
 //! seconds, and must not drive all other lines out.
 
 use std::collections::VecDeque;

@@ -69,10 +69,15 @@ pub fn of_headers(
             let why = "Specifying both Canned ACLs and Header Grants is not allowed";
             Err(S3Error::new(Code::InvalidRequest, why))
         }
-        (None, Some(_)) => match (of_grants(headers, &owner()?), disabled) {
-            (Err(error), Some(code)) if error.code() == Code::NotImplemented => Err(code.into()),
-            (acl, _) => acl.map(Some),
-        },
+        (None, Some(_)) => or_disabled(of_grants(headers, &owner()?), disabled).map(Some),
+    }
+}
+
+/// Returns the error for disabled lists instead of that for a list which is not implemented.
+pub fn or_disabled(read: S3Result<Acl>, disabled: Option<Code>) -> S3Result<Acl> {
+    match (read, disabled) {
+        (Err(error), Some(code)) if error.code() == Code::NotImplemented => Err(code.into()),
+        (read, _) => read,
     }
 }
 

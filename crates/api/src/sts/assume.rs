@@ -5,8 +5,8 @@ use std::sync::Arc;
 use archipel_access::principal::{provider_arn, session_arn};
 use archipel_access::{Action, Context, Identity, IdentityRequest, Principal, decide_to_assume};
 use archipel_model::identity::{
-    Attached, Entity, IdentityPolicy, MAX_SESSION_NAME, MAX_TOKEN_CHARS, NewSession, Provider,
-    Reference, Role, SessionRole, check_name,
+    Attached, Entity, IdentityPolicy, MAX_TOKEN_CHARS, NewSession, Provider, Reference, Role,
+    SessionRole,
 };
 use archipel_model::{Error, Tags};
 use http::StatusCode;
@@ -37,7 +37,7 @@ pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
         "ExternalId",
         "Tags",
     ])?;
-    let session = session_name(ask)?;
+    let session = ask.form.required("RoleSessionName")?;
     let role = find(ask, Action::AssumeRole).await?;
     let tags = ask.form.tags()?;
     let mut context = ask.context();
@@ -87,7 +87,7 @@ pub async fn web_identity(ask: &Ask<'_>, providers: &Providers, xml: &mut Writer
         "PolicyArns",
         "WebIdentityToken",
     ])?;
-    let session = session_name(ask)?;
+    let session = ask.form.required("RoleSessionName")?;
     let token = jwt::Token::parse(ask.form.required("WebIdentityToken")?)?;
     let name = archipel_model::identity::provider_of_url(token.issuer());
     let unknown = || jwt::invalid("No OpenIDConnect provider found in your account for the issuer");
@@ -180,17 +180,6 @@ async fn find(ask: &Ask<'_>, action: Action) -> IamResult<Arc<Role>> {
         Ok(role) if role.arn() == arn => Ok(role),
         Ok(_) | Err(Error::NoSuchEntity(_)) => Err(none()),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn session_name<'a>(ask: &'a Ask<'_>) -> IamResult<&'a str> {
-    let name = ask.form.required("RoleSessionName")?;
-    check_name("roleSessionName", name, MAX_SESSION_NAME)?;
-    match name.len() < 2 {
-        true => Err(IamError::invalid(
-            "roleSessionName has at least 2 characters",
-        )),
-        false => Ok(name),
     }
 }
 

@@ -22,7 +22,7 @@ fn of_path(host: &str, path: String) -> String {
     }
 }
 
-/// Returns the address to which a rule redirects a request for `key`, and the status. What the rule says may
+/// Returns the address to which a rule redirects a request for `key`, and the status. The rule's own text may
 /// hold a query or a fragment, such as `resize?key=` and `#!/`, and stays as it is.
 pub fn by_rule(rule: &RoutingRule, host: &str, key: &str) -> (StatusCode, String) {
     let redirect = &rule.redirect;
@@ -46,8 +46,7 @@ fn as_said(text: &str) -> String {
     let mut address = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\\' | '"' | '<' | '>' => address.push_str(&encode_path(c.encode_utf8(&mut [0; 4]))),
-            '!'..='~' => address.push(c),
+            '!'..='~' if !"\\\"<>".contains(c) => address.push(c),
             _ => address.push_str(&encode_path(c.encode_utf8(&mut [0; 4]))),
         }
     }

@@ -2,7 +2,14 @@
 
 use http::StatusCode;
 
-use super::logged_in;
+use super::{Site, logged_in};
+
+/// Sends a form of the page of the user anna, and returns the page after that.
+async fn change_anna(site: &Site, form: &str) -> String {
+    let reply = site.post("/users/anna", form).await;
+    assert_eq!(reply.header("location"), "/users/anna", "{}", reply.text);
+    site.get("/users/anna").await.text
+}
 
 #[tokio::test]
 async fn key_is_made_disabled_enabled_and_deleted_and_its_secret_shown_once() {
@@ -65,11 +72,7 @@ async fn key_is_made_with_an_expiry_and_gets_another_one() {
 async fn user_gets_a_quota_and_is_disabled_and_enabled() {
     let site = logged_in().await;
     site.post("/users", "name=anna").await;
-    let set = async |form: &str| {
-        let reply = site.post("/users/anna", form).await;
-        assert_eq!(reply.header("location"), "/users/anna", "{}", reply.text);
-        site.get("/users/anna").await.text
-    };
+    let set = async |form: &str| change_anna(&site, form).await;
     let page = set("change=quota&bytes=20+GiB&objects=500").await;
     assert!(page.contains("value=\"21474836480\"") && page.contains("value=\"500\""));
     assert!(page.contains("0 % of the bytes") && page.contains("hold 0 objects, 0 B"));
@@ -88,11 +91,7 @@ async fn user_gets_a_quota_and_is_disabled_and_enabled() {
 async fn user_gets_a_policy_and_a_key() {
     let site = logged_in().await;
     site.post("/users", "name=anna").await;
-    let set = async |form: &str| {
-        let reply = site.post("/users/anna", form).await;
-        assert_eq!(reply.header("location"), "/users/anna", "{}", reply.text);
-        site.get("/users/anna").await.text
-    };
+    let set = async |form: &str| change_anna(&site, form).await;
     let page = set("change=attach&policy=AmazonS3ReadOnlyAccess").await;
     let (_, arn) = page.split_once("name=\"policy\" value=\"").unwrap();
     let arn = arn.split('"').next().unwrap().replace(':', "%3A");

@@ -171,8 +171,8 @@ impl Model {
         if let Some(limited) = self.limit_new_bucket(&bucket).await? {
             return Ok(limited);
         }
-        // A missing fence counts as closed. If this node dies now, the first commit limits the bucket and opens the
-        // fences. An operation that has taken a later token since then has opened them.
+        // A missing fence counts as closed. If this node dies now, the first commit limits the bucket
+        // and opens the fences. An operation that has taken a later token since then has opened them.
         match self.set_fences(&bucket, true).await {
             Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
             Err(error) => Err(error),

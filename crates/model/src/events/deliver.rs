@@ -100,7 +100,7 @@ impl Model {
             if work.is_empty() {
                 let next = known.next().map(|until| until - Instant::now());
                 let wait = next.unwrap_or(SCAN_PERIOD).min(SCAN_PERIOD);
-                // Whether news came shows below.
+                // Also if no news came in time: the loop looks at all that is due.
                 let _ = tokio::time::timeout(wait, lane.news.wait()).await;
             }
             known.retain(|partition| self.cluster().is_first_live(*partition));

@@ -38,8 +38,8 @@ use crate::quota::Quota;
 
 pub use changed::{Changed, Limits};
 pub use names::{
-    MAX_SESSION_NAME, ROOT_PATH, check_name, check_path, managed_policy_arn, provider_of_url,
-    unique_id,
+    MAX_SESSION_NAME, ROOT_PATH, check_name, check_path, is_of_names, managed_policy_arn,
+    provider_of_url, unique_id,
 };
 pub use new::{
     Attachments, GroupChange, Holder, KeyChange, NewKey, NewPolicy, NewProvider, NewRole, NewUser,

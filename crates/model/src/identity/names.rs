@@ -24,13 +24,17 @@ pub fn unique_id(prefix: &str, incarnation: Id) -> String {
     prefix.chars().chain((0..17).map(letter)).collect()
 }
 
+/// Returns true for the characters of names: `[\w+=,.@-]`.
+pub fn is_of_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_+=,.@-".contains(c)
+}
+
 /// Checks the name of a user, group, role, policy or session.
 ///
 /// # Errors
 /// [`Error::InvalidName`].
 pub fn check_name(what: &str, name: &str, longest: usize) -> Result<(), Error> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
-    if name.is_empty() || name.len() > longest || !name.chars().all(plain) {
+    if name.is_empty() || name.len() > longest || !name.chars().all(is_of_names) {
         let why = format!(
             "The specified value for {what} is invalid. It must contain only alphanumeric \
              characters and/or the following: +=,.@_- and at most {longest} of them"

@@ -74,7 +74,7 @@ impl Shares {
         if all_used.saturating_add(adding) > limit {
             return None;
         }
-        // What buckets have above the limit goes first: none gets more while all have too much.
+        // Parts above the limit go first: no bucket gets more while all have too much.
         self.take(self.held().saturating_sub(limit), None);
         let used = *self.used.get(at)?;
         let has = (*self.has.get(at)?).max(used);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_buckets_have_above_the_limit_is_taken_first() {
+    fn parts_above_the_limit_are_taken_first() {
         let lent = |lent: [(u64, u64); 2], wanted| {
             let lent = lent.map(|(has, used)| (Some(has), used));
             let after = lend_one(Some(10), &lent, Some(wanted)).unwrap();

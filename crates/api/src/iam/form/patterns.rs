@@ -1,12 +1,14 @@
-//! What the values of parameters can be, whichever action they are for.
+//! Patterns of parameters, which are the same for all actions.
 //!
 //! Source: AWS, the API references of IAM and STS: lengths and patterns of the parameters.
 
 use std::ops::RangeInclusive;
 
+use archipel_model::identity::{MAX_SESSION_NAME, is_of_names};
+
 use super::super::error::{IamError, IamResult};
 
-/// What a parameter may be.
+/// The values that a parameter can have.
 struct Pattern {
     name: &'static str,
     /// The least and the most characters.
@@ -30,7 +32,7 @@ const PATTERNS: [Pattern; 9] = [
     pattern("PolicyName", 1, 128, is_name),
     pattern("RoleArn", 20, 2048, is_arn),
     pattern("RoleName", 1, 64, is_name),
-    pattern("RoleSessionName", 2, 64, is_name),
+    pattern("RoleSessionName", 2, MAX_SESSION_NAME, is_name),
     pattern("UserName", 1, 128, is_name),
 ];
 
@@ -54,13 +56,11 @@ pub fn check(name: &str, value: &str) -> IamResult<()> {
 }
 
 fn is_name(text: &str) -> bool {
-    text.chars()
-        .all(|c| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c))
+    text.chars().all(is_of_names)
 }
 
 fn is_external_id(text: &str) -> bool {
-    text.chars()
-        .all(|c| c.is_ascii_alphanumeric() || "_+=,.@:/-".contains(c))
+    text.chars().all(|c| is_of_names(c) || ":/".contains(c))
 }
 
 fn is_arn(text: &str) -> bool {

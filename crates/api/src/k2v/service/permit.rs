@@ -1,4 +1,4 @@
-//! What a caller may do, and the room for it.
+//! The right of a caller to a bucket, and room for the request.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::s3::auth::{self, Caller, Surroundings};
 use crate::s3::error::{Code, S3Result};
 use crate::serve::{Peer, Secure};
 
-/// What a caller may do now, and the room for it.
+/// A caller's right to a bucket, and room for the request.
 pub struct Permit<'a> {
     pub(super) shared: &'a Shared,
     pub(super) parts: &'a Parts,

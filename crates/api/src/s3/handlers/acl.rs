@@ -61,10 +61,7 @@ async fn asked(call: &mut Call<'_>, bucket: &Bucket, owner: &Owner) -> S3Result<
     let document = call.optional_document(MAX_DOCUMENT_BYTES).await?;
     match (given, document.is_empty()) {
         (Some(given), true) => Ok(given),
-        (None, false) => match (acl::parse(&document, owner), disabled) {
-            (Err(error), Some(code)) if error.code() == Code::NotImplemented => Err(code.into()),
-            (acl, _) => acl,
-        },
+        (None, false) => acl::or_disabled(acl::parse(&document, owner), disabled),
         (Some(_), false) => {
             let why = "This request does not support content";
             Err(S3Error::new(Code::UnexpectedContent, why))

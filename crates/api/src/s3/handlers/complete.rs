@@ -159,13 +159,8 @@ fn parse_part(part: &Element) -> S3Result<Named> {
 fn check_numbers(upload: &Upload, named: &[Named]) -> S3Result<()> {
     let composite =
         upload.meta.checksum_algorithm.is_some() && kind_of(upload) == ChecksumKind::Composite;
-    let mut numbers = named.iter().map(|name| usize::from(name.number));
-    match composite
-        && numbers
-            .by_ref()
-            .zip(1..)
-            .any(|(number, place)| number != place)
-    {
+    let has_gap = || (1..).zip(named).any(|(place, name)| name.number != place);
+    match composite && has_gap() {
         true => Err(Code::InvalidPartOrder.into()),
         false => Ok(()),
     }

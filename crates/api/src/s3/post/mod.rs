@@ -33,20 +33,17 @@ impl Fields {
     /// `InvalidArgument` if another field is there already.
     pub fn add(&mut self, name: &str, value: String) -> S3Result<()> {
         let name = name.to_ascii_lowercase();
-        let known = self.0.iter_mut().find(|(known, _)| *known == name);
-        if let Some((_, known)) = known.filter(|_| name.starts_with("x-amz-meta-")) {
-            known.push(',');
-            known.push_str(&value);
-            return Ok(());
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            None => self.0.push((name, value)),
+            Some((_, known)) if name.starts_with("x-amz-meta-") => {
+                known.push(',');
+                known.push_str(&value);
+            }
+            Some(_) => {
+                let why = "A form field is given more than once.";
+                return Err(S3Error::argument(&name, "", why));
+            }
         }
-        if self.get(&name).is_some() {
-            return Err(S3Error::argument(
-                &name,
-                "",
-                "A form field is given more than once.",
-            ));
-        }
-        self.0.push((name, value));
         Ok(())
     }
 

@@ -229,7 +229,7 @@ async fn writes_name_no_version() {
 }
 
 #[tokio::test]
-async fn what_a_new_bucket_cannot_have_is_refused() {
+async fn impossible_settings_of_a_new_bucket_are_refused() {
     let door = Door::open().await;
     let regional = [("x-amz-bucket-namespace", "account-regional")];
     door.call("PUT", "/other", &regional, "")

@@ -14,7 +14,7 @@ use crate::bucket::Bucket;
 use crate::owner::Owner;
 use crate::rowkeys;
 
-/// How long news is gathered before lanes hear of it.
+/// The time for which news is gathered before lanes hear of it.
 const GATHERED: Duration = Duration::from_millis(100);
 
 /// The targets of a lane.
@@ -71,8 +71,9 @@ impl Model {
         let news = self.cluster().companion_news();
         loop {
             news.wait().await;
-            // Other replicas accept the writes meanwhile. Reads that find them at a minority
-            // would bring them to others.
+            // Wait until other replicas have accepted the writes, too. A read before that would
+            // bring them to the others without their events, and the writer would need one more
+            // round.
             tokio::time::sleep(GATHERED).await;
             let buckets = self.buckets().unwrap_or_default().into_iter();
             let buckets = buckets.filter(|bucket| bucket.notification.is_some());

@@ -33,6 +33,12 @@ fn known(model: &Model, bucket: &str) -> Option<Arc<Bucket>> {
     model.bucket(bucket).unwrap()
 }
 
+/// Checks that a bucket has no room for so many bytes.
+async fn has_no_room(model: &Model, bucket: &Arc<Bucket>, bytes: usize) {
+    let refused = put(model, bucket, "key", bytes).await;
+    assert!(is_refused(&refused), "{refused:?}");
+}
+
 /// Lets the tokens of operations that were dropped time out.
 fn time_out(world: &World) {
     for node in 0..world.nodes.len() {
@@ -91,8 +97,7 @@ async fn a_creation_that_is_interrupted_leaves_a_bucket_with_a_limit() {
     let created = create(model, "bucket", &key);
     drop_when(created, || known(model, "bucket").is_some()).await;
     let bucket = known(model, "bucket").unwrap();
-    let refused = put(&models[1], &bucket, "key", 1001).await;
-    assert!(is_refused(&refused), "{refused:?}");
+    has_no_room(&models[1], &bucket, 1001).await;
     put(&models[1], &bucket, "key", 1000).await.unwrap();
 }
 
@@ -109,8 +114,7 @@ async fn the_first_write_finds_a_quota_that_an_interrupted_creation_missed() {
     });
     set.await.unwrap();
     let bucket = known(model, "bucket").unwrap();
-    let refused = put(&models[1], &bucket, "key", 1001).await;
-    assert!(is_refused(&refused), "{refused:?}");
+    has_no_room(&models[1], &bucket, 1001).await;
     put(&models[1], &bucket, "key", 1000).await.unwrap();
 }
 
@@ -126,8 +130,7 @@ async fn a_quota_counts_if_the_client_that_sets_it_goes_away() {
     };
     drop_when(model.set_user_quota("ann", quota), is_set).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let refused = put(&models[1], &bucket, "key", 1001).await;
-    assert!(is_refused(&refused), "{refused:?}");
+    has_no_room(&models[1], &bucket, 1001).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,8 +143,7 @@ async fn a_quota_counts_soon_if_the_node_dies_that_sets_it() {
     let counting = models[1].count_quotas_forever();
     let counted = tokio::time::timeout(Duration::from_secs(5), counting).await;
     assert!(counted.is_err());
-    let refused = put(&models[2], &bucket, "key", 1001).await;
-    assert!(is_refused(&refused), "{refused:?}");
+    has_no_room(&models[2], &bucket, 1001).await;
     let ann = models[2].find_entity::<User>("ann").await.unwrap();
     assert!(!ann.is_undivided && ann.quota == Some(quota));
 }

@@ -243,7 +243,7 @@ fn a_lost_write_may_have_replaced_the_null_version() {
 /// The null version was the only one, and was deleted. Then a deletion without an answer came back, and a listing put
 /// a delete marker above it.
 #[test]
-fn what_comes_back_where_nothing_is_left_gets_a_delete_marker() {
+fn a_write_that_comes_back_to_an_empty_key_gets_a_delete_marker() {
     let lost = (Call::Delete, None);
     let two_markers = [
         finds(id(4), Some((None, false))),
