@@ -1,53 +1,112 @@
-//! Brings rows to single replicas.
+//! Brings rows and versions to single replicas.
 
 use std::sync::Arc;
 
 use archipel_base::{Stamp, boxed};
-use archipel_storage::{RowKey, Value};
+use archipel_storage::engine::Durability;
+use archipel_storage::{RowKey, Value, VersionName};
 
 use super::Data;
+use super::options::WriteOptions;
+use super::versions::TRIES;
 use crate::error::Error;
 use crate::node::group::Group;
+use crate::node::replica::versions::kept_row;
 use crate::node::wire::RowCall;
-use crate::register::{Answer, Request};
+use crate::register::{Answer, ReplicaSet, Request, Version, versions};
+
+/// A row that was brought to its replicas.
+pub struct Replicated {
+    /// True if all replicas have it now, not only a quorum.
+    pub everywhere: bool,
+    /// The name of the version that the row holds, if it is an object's.
+    pub name: VersionName,
+}
 
 impl Data {
-    /// Brings a row to all of its reachable replicas, not only to a quorum. Returns true if all
-    /// replicas have it now.
+    /// Brings a row to all of its reachable replicas, and to a quorum at least.
     #[boxed]
-    pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<bool, Error> {
+    pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<Replicated, Error> {
         let version = self.read_whole(key, true).await?;
+        let name = versions::name_of(version.value.as_ref());
         if version.stamp == Stamp::ZERO {
-            return Ok(true);
+            let everywhere = true;
+            return Ok(Replicated { everywhere, name });
         }
         let group = self.group(key.partition)?;
-        let behind = group.quorums.all().iter().map(|index| {
-            let (group, version) = (&group, &version);
-            async move {
-                let held = self.ask_for_stamp(group, index, key).await?;
-                if held < version.stamp {
-                    let write = Request::Write {
-                        version: version.clone(),
-                        guarded: false,
-                    };
-                    let answer = self.ask_about(group, index, key, write).await?;
-                    return Ok(answer == Answer::Accepted);
-                }
-                Ok::<_, Error>(true)
+        let holders = self.bring_to_all(&group, key, &version).await;
+        let everywhere = group.quorums.all().without(holders).is_empty();
+        Ok(Replicated { everywhere, name })
+    }
+
+    /// Brings a version of an object to all reachable replicas, and to a quorum at least.
+    ///
+    /// A replica holds it in the object's row or in the kept row. So the kept row is not read as any
+    /// other row: a replica without it may hold the version.
+    pub(crate) async fn replicate_version(
+        self: &Arc<Data>,
+        row: &RowKey,
+        name: VersionName,
+    ) -> Result<(), Error> {
+        let Some(prefix) = (self.replica.hooks().kept_prefix)(row) else {
+            return Ok(());
+        };
+        let kept = kept_row(&prefix, row, name);
+        let how = WriteOptions {
+            background: true,
+            ..WriteOptions::durable(Durability::Fsync)
+        };
+        for _ in 0..TRIES {
+            let seen = self.look(row, name, &how).await?;
+            let report = seen.report;
+            if report.stamp == Stamp::ZERO {
+                return Ok(());
             }
+            let group = self.group(row.partition)?;
+            let version = versions::copy_of(&report);
+            let holders = self.bring_to_all(&group, &kept, &version).await;
+            if seen.is_final || group.quorums.is_quorum(holders) {
+                return Ok(());
+            }
+            // Replicas that lack it take nothing below their floors: it gets a new stamp.
+            self.settle_version(row, report).await?;
+        }
+        Err(Error::Unavailable(
+            "a version cannot be brought to a quorum now".into(),
+        ))
+    }
+
+    /// Brings a version of a row to all replicas that can be reached. Returns those that hold it, or a
+    /// newer one.
+    async fn bring_to_all(
+        self: &Arc<Data>,
+        group: &Group,
+        key: &RowKey,
+        version: &Version<Value>,
+    ) -> ReplicaSet {
+        let all = group.quorums.all().iter().map(|index| async move {
+            let held = self.ask_for_stamp(group, index, key).await?;
+            if held >= version.stamp {
+                return Ok(Some(index));
+            }
+            let write = Request::Write {
+                version: version.clone(),
+                guarded: false,
+            };
+            let answer = self.ask_about(group, index, key, write).await?;
+            Ok::<_, Error>((answer == Answer::Accepted).then_some(index))
         });
-        let mut have_it = true;
-        for done in futures_util::future::join_all(behind).await {
-            // A quorum has the row. An unreachable replica gets it later.
+        let mut holders = ReplicaSet::EMPTY;
+        for done in futures_util::future::join_all(all).await {
             match done {
-                Ok(has_it) => have_it &= has_it,
+                Ok(holder) => holder.into_iter().for_each(|index| holders.insert(index)),
+                // It gets the row later.
                 Err(error) => {
-                    have_it = false;
                     tracing::debug!(%error, "a row cannot be written to a replica now");
                 }
             }
         }
-        Ok(have_it)
+        holders
     }
 
     async fn ask_for_stamp(

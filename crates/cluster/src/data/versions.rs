@@ -32,7 +32,7 @@ use consider::{Considered, consider};
 use promised::Asked;
 
 /// How often a write or a decision begins again after others were faster.
-const TRIES: usize = 16;
+pub(super) const TRIES: usize = 16;
 /// How often a decision asks for more versions. Each time it passes over thousands that are dead.
 const MOST_ASKED: usize = 1024;
 
@@ -59,6 +59,14 @@ pub enum VersionDecision<E> {
     Kill,
     /// Give it this metadata.
     Change(Bytes),
+}
+
+/// What a look at a version shows.
+pub(super) struct Look {
+    /// The version's newest state.
+    pub report: VersionReport,
+    /// True if a quorum holds that state for good, or until an operation changes it.
+    pub is_final: bool,
 }
 
 /// The end of one attempt at a decision.
@@ -189,22 +197,37 @@ impl Data {
         row: &RowKey,
         name: VersionName,
     ) -> Result<Option<VersionReport>, Error> {
+        let how = WriteOptions::durable(Durability::Fsync);
         for _ in 0..TRIES {
-            let how = WriteOptions::durable(Durability::Fsync);
-            let mut run = self.run(row, &how)?;
-            run.about = Some(About {
-                names: vec![name],
-                ..About::default()
-            });
-            let (operation, outputs) = Operation::look(start(&run.group), name);
-            let mut never = |_: &Promises<'_>| register::Decision::Keep;
-            match run.drive(operation, outputs, &mut never).await? {
-                Outcome::Seen(report) => return Ok(report.value.is_some().then_some(report)),
-                Outcome::Open(report) => self.settle_version(row, report).await?,
-                other => return Err(unexpected(&other)),
+            let Look { report, is_final } = self.look(row, name, &how).await?;
+            if is_final {
+                return Ok(report.value.is_some().then_some(report));
             }
+            self.settle_version(row, report).await?;
         }
         Err(Error::Unavailable("a version cannot be settled now".into()))
+    }
+
+    /// Looks at a version of an object, in one round.
+    pub(super) async fn look(
+        self: &Arc<Data>,
+        row: &RowKey,
+        name: VersionName,
+        how: &WriteOptions<'_>,
+    ) -> Result<Look, Error> {
+        let mut run = self.run(row, how)?;
+        run.about = Some(About {
+            names: vec![name],
+            ..About::default()
+        });
+        let (operation, outputs) = Operation::look(start(&run.group), name);
+        let mut never = |_: &Promises<'_>| register::Decision::Keep;
+        let (report, is_final) = match run.drive(operation, outputs, &mut never).await? {
+            Outcome::Seen(report) => (report, true),
+            Outcome::Open(report) => (report, false),
+            other => return Err(unexpected(&other)),
+        };
+        Ok(Look { report, is_final })
     }
 
     /// Decides about one version of an object, in two rounds.

@@ -37,7 +37,8 @@ pub struct Hooks {
     /// Returns the limit that a live row with this metadata sets as a guard, if it sets one.
     pub limit: fn(&RowKey, &[u8]) -> Option<UsageLimit>,
     /// Returns the beginning of the keys of an object's kept versions, by the key of the object's
-    /// row. Sixteen bytes follow it. `None` for rows without versions.
+    /// row, and sorts after the rows of all objects. Sixteen bytes follow it. `None` for rows without
+    /// versions.
     pub kept_prefix: fn(&RowKey) -> Option<Bytes>,
     /// Returns the object's row and the name of the version that a kept row holds.
     pub kept_in: fn(&RowKey) -> Option<(RowKey, VersionName)>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId, boxed};
-use archipel_storage::{ListEntry, ListQuery, RowKey};
+use archipel_storage::{ListEntry, ListQuery, RowKey, VersionName};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
@@ -28,6 +28,9 @@ const JOINING: Duration = Duration::from_secs(5);
 const JOINING_LOOK: Duration = Duration::from_millis(100);
 /// How often a node looks whether it has data to move.
 const INTERVAL: Duration = Duration::from_secs(2);
+
+/// A row that a replica listed: its key, and the name of the version that it holds if it is an object's.
+pub(crate) type Listed = (Bytes, VersionName);
 
 /// The rebalancer's progress.
 #[derive(Default)]
@@ -201,15 +204,15 @@ impl LayoutChanges {
         }
         let all = group.oldest.iter();
         let oldest = all.fold(ReplicaSet::EMPTY, |all, set| all.union(*set));
-        let mut retirement: Retirement<Bytes> = Retirement::of(group.oldest.clone());
+        let mut retirement: Retirement<Listed> = Retirement::of(group.oldest.clone());
         let mut why = None;
         let group = &group;
-        let ask = |index| async move { (index, self.keys_at(group, index).await) };
+        let ask = |index| async move { (index, self.rows_at(group, index).await) };
         let mut lists: FuturesUnordered<_> = oldest.iter().map(ask).collect();
         // A replica that is unreachable, or slow to say that it holds nothing more, is not awaited.
-        while let Some((index, keys)) = lists.next().await {
-            match keys {
-                Ok(keys) => retirement.on_listed(index, keys),
+        while let Some((index, rows)) = lists.next().await {
+            match rows {
+                Ok(rows) => retirement.on_listed(index, rows),
                 Err(error) => why = Some(error),
             }
             if retirement.is_listed() {
@@ -222,13 +225,15 @@ impl LayoutChanges {
             if batch.is_empty() {
                 break;
             }
-            let units = batch.chunks(self.options.sizes.unit_rows).map(|keys| {
-                let rows = keys.iter().map(|key| self.replicate_row(partition, key));
-                self.throttle.run(try_join_all(rows))
+            let units = batch.chunks(self.options.sizes.unit_rows).map(|unit| {
+                let moves = unit.iter().map(|listed| self.move_row(partition, listed));
+                self.throttle.run(try_join_all(moves))
             });
             try_join_all(units).await?;
             self.rebalance.note(|work| work.rows += batch.len() as u64);
-            batch.into_iter().for_each(|key| retirement.on_read(key));
+            batch
+                .into_iter()
+                .for_each(|listed| retirement.on_read(listed));
         }
         if retirement.is_complete(Rules::CORRECT) {
             Ok(())
@@ -239,29 +244,45 @@ impl LayoutChanges {
         }
     }
 
-    async fn replicate_row(&self, partition: PartitionId, key: &Bytes) -> Result<(), Error> {
+    /// Brings a row to the replicas of all live versions, and the version of an object that was found in
+    /// it.
+    ///
+    /// A new replica gets the newest version of the object's row, and so displaces no older one. If another
+    /// version was found there, replicas of the older layout version alone may hold that one.
+    async fn move_row(&self, partition: PartitionId, (key, name): &Listed) -> Result<(), Error> {
         let key = key.clone();
-        self.replicate(&RowKey { partition, key }).await.map(drop)
+        let row = RowKey { partition, key };
+        if let Some((object, name)) = (self.replica.hooks().kept_in)(&row) {
+            return self.replicate_version(&object, name).await;
+        }
+        let newest = self.replicate(&row).await?;
+        if newest.name != *name {
+            self.replicate_version(&row, *name).await?;
+        }
+        Ok(())
     }
 
-    /// Returns all keys that a replica holds, tombstones included.
-    pub(crate) async fn keys_at(&self, group: &Group, index: usize) -> Result<Vec<Bytes>, Error> {
+    /// Returns all rows that a replica holds, tombstones included.
+    pub(crate) async fn rows_at(&self, group: &Group, index: usize) -> Result<Vec<Listed>, Error> {
         let mut query = ListQuery::new(group.partition, Bytes::new());
         (query.tombstones, query.limit) = (true, self.options.sizes.listed_keys);
-        let mut keys = Vec::new();
+        let mut rows = Vec::new();
         loop {
             let page = ask(self, group, index, query.clone()).await?;
             let gone = || Error::Unavailable("the layout changed meanwhile".into());
             let page = Arc::unwrap_or_clone(page.ok_or_else(gone)?).listing;
-            keys.extend(page.entries.into_iter().filter_map(|entry| match entry {
-                ListEntry::Row { key, .. } => Some(key),
-                _ => None,
+            rows.extend(page.entries.into_iter().filter_map(|entry| match entry {
+                ListEntry::Row { key, metadata } => {
+                    let name = metadata.version.and_then(|version| version.at);
+                    Some((key, name))
+                }
+                ListEntry::Prefix(_) => None,
             }));
             // The others may hold what is damaged here, and not all of them are asked for their keys.
-            keys.extend(page.damaged);
+            rows.extend(page.damaged.into_iter().map(|key| (key, None)));
             match page.next {
                 Some(next) => query.start = next,
-                None => return Ok(keys),
+                None => return Ok(rows),
             }
         }
     }

@@ -143,6 +143,16 @@ pub fn as_kept(value: Value, stamp: Stamp) -> Value {
     }
 }
 
+/// Returns the kept row of a version as another replica may [copy] it.
+pub fn copy_of(report: &VersionReport) -> Version<Value> {
+    let value = report.value.clone();
+    Version {
+        stamp: report.stamp,
+        write: report.write,
+        value: value.map(|value| as_kept(value, report.stamp)),
+    }
+}
+
 /// Returns the name of the version that an object's row holds. A tombstone is of the null version.
 pub fn name_of(value: Option<&Value>) -> VersionName {
     value.and_then(Value::version_name)
@@ -220,8 +230,18 @@ pub fn view(
     }
 }
 
-/// Applies a kept row that another replica holds. Returns the row's new state if it is taken: a
-/// copy, which is not final.
+/// A replica's reaction to a kept row that another replica holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Copied {
+    /// The row's new state: a copy, which is not final.
+    Taken(Cell<Value>),
+    /// The replica holds the version in this state or a newer one, or its death was dropped for good.
+    Known,
+    /// The replica lacks the version, and takes nothing below its floor.
+    Frozen,
+}
+
+/// Applies a kept row that another replica holds.
 pub fn copy(
     rules: Rules,
     bounds: &Bounds,
@@ -229,19 +249,21 @@ pub fn copy(
     kept: &Cell<Value>,
     name: VersionName,
     version: &Version<Value>,
-) -> Option<Cell<Value>> {
+) -> Copied {
     let held = view(name, current, kept, bounds);
-    let below = version.stamp <= bounds.frozen;
     let dropped = version.value.is_none() && version.stamp <= bounds.gone;
-    if version.stamp <= held.stamp.max(kept.stamp) || below || dropped {
-        return None;
+    if version.stamp <= held.stamp.max(kept.stamp) || dropped {
+        return Copied::Known;
+    }
+    if version.stamp <= bounds.frozen {
+        return Copied::Frozen;
     }
     let promised = if rules.breaks(Mutant::CopiesAreFinal) {
         version.stamp
     } else {
         Stamp::ZERO
     };
-    Some(Cell {
+    Copied::Taken(Cell {
         promised,
         stamp: version.stamp,
         write: version.write,

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::support::{key, value};
 
 mod contention;
+mod moving;
 
 const LATENCY: Duration = Duration::from_millis(50);
 

@@ -162,7 +162,7 @@ async fn bring_everywhere(
     (bucket, row): (&Id, &RowKey),
     is_plain: IsPlain<'_>,
 ) -> Result<bool, Error> {
-    if cluster.replicate(row).await? {
+    if cluster.replicate(row).await?.everywhere {
         return Ok(true);
     }
     // This node may not have heard yet that the bucket has versions.

@@ -11,12 +11,12 @@ use crate::data::Data;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::node::replica::versions::kept_row;
+use crate::register::Request;
 use crate::register::versions::{self, VersionReport};
-use crate::register::{Request, Version};
 
 impl Data {
     /// Makes the state of a version final: it lives or is dead, as the newest report says.
-    pub(super) async fn settle_version(
+    pub(in crate::data) async fn settle_version(
         self: &Arc<Data>,
         row: &RowKey,
         report: VersionReport,
@@ -42,20 +42,18 @@ impl Data {
         row: &RowKey,
         report: &VersionReport,
     ) -> Result<(), Error> {
-        let (Some(value), Some(prefix)) = (&report.value, (self.replica.hooks().kept_prefix)(row))
-        else {
+        let Some(prefix) = (self.replica.hooks().kept_prefix)(row) else {
             return Ok(());
         };
+        if report.value.is_none() {
+            return Ok(());
+        }
         let kept = kept_row(&prefix, row, report.name);
-        let value = versions::as_kept(value.clone(), report.stamp);
+        let version = versions::copy_of(report);
         let group = self.group(row.partition)?;
         let copies = group.quorums.all().iter().map(|index| {
             let write = Request::Write {
-                version: Version {
-                    stamp: report.stamp,
-                    write: report.write,
-                    value: Some(value.clone()),
-                },
+                version: version.clone(),
                 guarded: false,
             };
             self.ask_about(&group, index, &kept, write)

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use archipel_base::PartitionId;
+use archipel_storage::{Row, RowTxn};
 
 use super::*;
 use crate::cluster::Cluster;
 use crate::data::options::Versioning;
 use crate::memory::World;
 use crate::memory::versioned::{FEW_DEAD, VERSIONED};
+use crate::node::floors;
+use crate::node::replica::versions::kept_row;
+use crate::register::floor::Floors;
 
 /// As many of them as a list may hold do not fit into a message.
 const METADATA: usize = 20 << 10;
@@ -87,4 +91,55 @@ async fn a_refused_change_of_an_unknown_version_writes_nothing_and_its_deletion_
     assert_eq!(absent.unwrap(), Err("no such version"));
     let written = node.read(&object()).await.unwrap();
     assert_eq!(written.map(|value| value.kind()), Some(VersionKind::Void));
+}
+
+/// A replica has agreed a floor, and holds the version in the object's row. It shows no kept row, as if the
+/// version had been deleted below the floor.
+#[tokio::test(start_paused = true)]
+async fn a_version_moves_although_a_replica_with_a_floor_has_not_displaced_it() {
+    let latency = Duration::from_millis(1);
+    let world = World::new(3, 3, latency, 3, VERSIONED).await.unwrap();
+    let [displaced, lags, lacks] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    let at = |time| Stamp {
+        time,
+        ..displaced.next_stamp(Stamp::ZERO)
+    };
+    let (old, new) = (at(100), at(200));
+    let version = |at: Stamp| Row {
+        promised: at,
+        stamp: at,
+        value: Some(named(Value::default(), at)),
+        ..Row::default()
+    };
+    let prefix = (VERSIONED.kept_prefix)(&object()).unwrap();
+    let kept = kept_row(&prefix, &object(), Some(old));
+    plant(
+        displaced,
+        [(object(), version(new)), (kept.clone(), version(old))],
+    )
+    .await;
+    plant(lags, [(object(), version(old))]).await;
+    plant(lacks, [(object(), version(new))]).await;
+    let floors = Floors {
+        agreed: old,
+        ..Floors::joining(1)
+    };
+    let agree = move |txn: &mut RowTxn<'_>| floors::write(txn, PartitionId(0), &floors);
+    lags.store()
+        .transact(Durability::Fsync, agree)
+        .await
+        .unwrap();
+
+    displaced
+        .replicate_version(&object(), Some(old))
+        .await
+        .unwrap();
+    let key = kept.clone();
+    let moved = lacks.store().read(move |rows| rows.metadata(&key)).await;
+    assert_eq!(moved.unwrap().map(|row| row.stamp), Some(old));
+}
+
+async fn plant<const N: usize>(node: &Cluster, rows: [(RowKey, Row); N]) {
+    let set = move |txn: &mut RowTxn<'_>| rows.iter().try_for_each(|(key, row)| txn.set(key, row));
+    node.store().transact(Durability::Fsync, set).await.unwrap();
 }

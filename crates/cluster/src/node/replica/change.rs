@@ -13,6 +13,7 @@ use crate::node::companions::CompanionRow;
 use crate::node::epochs::Under;
 use crate::node::floors;
 use crate::node::wire::RowCall;
+use crate::register::versions::Copied;
 use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
 
 /// A `Prepare` or a `Write`, with what its answer needs beside the transaction.
@@ -153,8 +154,13 @@ fn take_copy(
 ) -> Result<Answer<Value>, storage::Error> {
     match request {
         Request::Write { version, .. } => {
-            offer::copy(txn, key, (&row, name), version, bounds, around)?;
-            Ok(Answer::Accepted)
+            match offer::copy(txn, key, (&row, name), version, bounds, around)? {
+                Copied::Taken(_) | Copied::Known => Ok(Answer::Accepted),
+                Copied::Frozen => Ok(Answer::Stale {
+                    highest: bounds.frozen,
+                    remembered: None,
+                }),
+            }
         }
         Request::Read { .. } | Request::Prepare { .. } => Err(storage::Error::Refused(
             "a kept version has no ballots".into(),

@@ -11,6 +11,7 @@ use crate::node::detach::DetachOnDrop;
 use crate::node::epochs::Check;
 use crate::node::floors;
 use crate::node::wire::Address;
+use crate::register::versions::Copied;
 use crate::register::{self, Answer, Bounds, Cell, Recent, Rules, Version, replica};
 
 impl Replica {
@@ -38,7 +39,11 @@ impl Replica {
             }
             let bounds = floors::bounds(&txn.reader(), key.partition, bounds)?;
             if let Some((row, name)) = (around.hooks.kept_in)(&key) {
-                return copy(txn, &key, (&row, name), &offer.version, &bounds, &around);
+                let copied = copy(txn, &key, (&row, name), &offer.version, &bounds, &around)?;
+                return Ok(match copied {
+                    Copied::Taken(_) => Applied::Yes,
+                    Copied::Known | Copied::Frozen => Applied::Not,
+                });
             }
             let cell = cell_of(txn.row_to_replace(&key)?.unwrap_or_default());
             let remembered = memory.lock().take(&key, txn.era());
@@ -109,7 +114,7 @@ impl Replica {
     }
 }
 
-/// Applies a kept version that another replica holds.
+/// Applies a kept version that another replica holds. Returns the protocol's reaction.
 pub(super) fn copy(
     txn: &mut RowTxn<'_>,
     key: &RowKey,
@@ -117,17 +122,14 @@ pub(super) fn copy(
     version: &Version<Value>,
     bounds: &Bounds,
     around: &Around,
-) -> Result<Applied, storage::Error> {
+) -> Result<Copied, storage::Error> {
     let current = cell_of(txn.row_to_replace(row)?.unwrap_or_default());
     let kept = cell_of(txn.row_to_replace(key)?.unwrap_or_default());
-    let rules = Rules::CORRECT;
-    match register::versions::copy(rules, bounds, &current, &kept, name, version) {
-        Some(new) => {
-            store_cell(txn, key, &kept, new, around)?;
-            Ok(Applied::Yes)
-        }
-        None => Ok(Applied::Not),
+    let copied = register::versions::copy(Rules::CORRECT, bounds, &current, &kept, name, version);
+    if let Copied::Taken(new) = &copied {
+        store_cell(txn, key, &kept, new.clone(), around)?;
     }
+    Ok(copied)
 }
 
 /// A version that another replica holds.

@@ -7,7 +7,7 @@ use archipel_cluster::register::epoch::{Fence, fence};
 use archipel_cluster::register::floor::{self, FloorAnswer, FloorRequest};
 use archipel_cluster::register::replica::Cell;
 use archipel_cluster::register::rules::Mutant;
-use archipel_cluster::register::versions::{self, Kept, VersionReport};
+use archipel_cluster::register::versions::{self, Copied, Kept, VersionReport};
 use archipel_cluster::register::{Answer, Request, Version, replica};
 use archipel_storage::{Value, VersionName};
 
@@ -141,7 +141,7 @@ impl Versions {
                 let held = node.kept(name);
                 let current = &node.current;
                 let taken = versions::copy(self.rules, &bounds, current, &held, name, &version);
-                if let Some(taken) = taken {
+                if let Copied::Taken(taken) = taken {
                     node.kept.insert(name, taken);
                 }
             }
