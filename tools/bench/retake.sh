@@ -18,7 +18,7 @@ bench=target/dist/bench
 # Garage once more, with fsync.
 fsync=${garage:+--garage-fsync}
 
-# take NAME lab|peers|engines TOPOLOGY EXPERIMENT [OPTIONS...] -- [ITS OPTIONS...]
+# take NAME lab|peers|engines|tls TOPOLOGY EXPERIMENT [OPTIONS...] -- [ITS OPTIONS...]
 take() {
     name=$1
     shift
@@ -49,6 +49,9 @@ take billion-4k lab near billion -- --batches 123 --batch 8192 --clients 64 --si
 take k2v lab near k2v -- --polls-per-connection 64
 take k2v-http1 lab near k2v -- --items 2000
 take k2v-fifty-ms lab fifty-ms k2v -- --items 2000 --polls-per-connection 250
+take tls-small tls near mixed -- --size 65536 --clients 16 --seconds 10
+take tls-large tls near mixed -- --size 4718592 --clients 8 --objects 60 --seconds 10
+take encrypted lab near encrypted
 take versioned lab near versioned
 take expiry lab near expiry
 take beside lab lossy beside -- --size-mib 1024

@@ -2,11 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::{Outcome, http};
 
@@ -21,6 +26,8 @@ pub struct Endpoint {
     pub pid: Option<u32>,
     /// The address of its metrics: host and port, or a local socket.
     pub metrics: Option<String>,
+    /// For an endpoint of `https`: how its certificate is verified.
+    pub tls: Option<Arc<ClientConfig>>,
 }
 
 /// The options for an existing endpoint.
@@ -48,6 +55,9 @@ pub struct Existing {
     /// The address of its Prometheus metrics: host:port, or the path of a local socket
     #[arg(long)]
     metrics: Option<String>,
+    /// Files with the certificates that are trusted at endpoints of https (PEM)
+    #[arg(long, value_delimiter = ',')]
+    trust: Vec<PathBuf>,
 }
 
 impl Existing {
@@ -87,13 +97,39 @@ impl Existing {
             self.region.clone(),
         )?;
         let credentials = Credentials::new(key.clone(), secret.clone());
+        let tls = match bucket.base_url().scheme() {
+            "https" => Some(trusting(&self.trust)?),
+            _ => None,
+        };
         Ok(Some(Endpoint {
             bucket,
             credentials,
             pid: self.pid,
             metrics: self.metrics.clone(),
+            tls,
         }))
     }
+}
+
+/// Returns a configuration that trusts the certificates of these files.
+fn trusting(files: &[PathBuf]) -> Outcome<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    for file in files {
+        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let certificates = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?;
+        for certificate in certificates {
+            let certificate = certificate.map_err(|error| failed(&error))?;
+            roots.add(certificate).map_err(|error| failed(&error))?;
+        }
+    }
+    if roots.is_empty() {
+        return Err("https needs --trust with the endpoint's certificate".into());
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
 }
 
 /// The line that `archipel demo --json` prints.
@@ -172,6 +208,7 @@ impl Endpoint {
             credentials: Credentials::new(ready.access_key.clone(), ready.secret_key.clone()),
             pid: node.map(|n| n.pid),
             metrics: node.map(|n| n.admin.trim_start_matches("http://").to_owned()),
+            tls: None,
         })
     }
 

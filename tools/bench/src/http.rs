@@ -12,6 +12,8 @@ use hyper_util::rt::TokioIo;
 use rusty_s3::S3Action;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::Outcome;
 use crate::body::Fresh;
@@ -31,7 +33,7 @@ pub struct Client {
 impl Client {
     /// Connects to the endpoint.
     pub async fn connect(endpoint: &Endpoint) -> Outcome<Self> {
-        let sender = open(&endpoint.address()?).await?;
+        let sender = open_to(endpoint).await?;
         Ok(Self {
             endpoint: endpoint.clone(),
             sender,
@@ -86,7 +88,7 @@ impl Client {
 
     /// Closes the connection with all requests on it, and opens another.
     pub async fn reopen(&mut self) -> Outcome<()> {
-        self.sender = open(&self.endpoint.address()?).await?;
+        self.sender = open_to(&self.endpoint).await?;
         Ok(())
     }
 
@@ -134,16 +136,36 @@ impl Client {
         let request = request.body(body)?;
         if self.sender.ready().await.is_err() {
             // Servers may close a connection between two requests.
-            self.sender = open(&self.endpoint.address()?).await?;
+            self.sender = open_to(&self.endpoint).await?;
         }
         Ok(self.sender.send_request(request).await?)
     }
 }
 
+async fn open_to(endpoint: &Endpoint) -> Outcome<SendRequest<AnyBody>> {
+    let address = endpoint.address()?;
+    let Some(config) = &endpoint.tls else {
+        return open(&address).await;
+    };
+    let host = endpoint.bucket.base_url().host_str().unwrap_or_default();
+    let name = ServerName::try_from(host.to_owned())?;
+    let stream = connect(&address).await?;
+    begin(
+        TlsConnector::from(config.clone())
+            .connect(name, stream)
+            .await?,
+    )
+    .await
+}
+
 async fn open(address: &str) -> Outcome<SendRequest<AnyBody>> {
+    begin(connect(address).await?).await
+}
+
+async fn connect(address: &str) -> Outcome<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    begin(stream).await
+    Ok(stream)
 }
 
 async fn begin(

@@ -64,6 +64,8 @@ enum Command {
     Versioned(experiments::versioned::Args),
     /// Measure clients while a lifecycle rule deletes many objects
     Expiry(experiments::expiry::Args),
+    /// Store and read with encryption at rest, beside the same without it
+    Encrypted(experiments::encrypted::Args),
     /// Insert, read and poll small items at K2V endpoints
     K2v(experiments::k2v::Args),
     /// Count the flushes and the bytes that reach the disk for a PUT (needs root)
@@ -75,6 +77,9 @@ enum Command {
     /// Run the same experiment on Archipel with each metadata engine, in turn, in the same network
     /// (needs root)
     Engines(lab::EnginesArgs),
+    /// Run the same experiment on Archipel with plain HTTP and with TLS, in turn, in the same network
+    /// (needs root)
+    Tls(lab::TlsArgs),
     /// Run the same experiment on Archipel with more and more nodes at three sites (needs root)
     Scale(lab::scale::Args),
     /// Render results as one page, with plots
@@ -92,12 +97,14 @@ impl Command {
             Self::Beside(args) => experiments::beside::run(args).await,
             Self::Versioned(args) => experiments::versioned::run(args).await,
             Self::Expiry(args) => experiments::expiry::run(args).await,
+            Self::Encrypted(args) => experiments::encrypted::run(args).await,
             Self::K2v(args) => experiments::k2v::run(args).await,
             Self::Disk(args) => experiments::disk::run(args).await,
             Self::List(args) => experiments::list::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Peers(args) => lab::peers(args).await,
             Self::Engines(args) => lab::engines(args).await,
+            Self::Tls(args) => lab::tls(args).await,
             Self::Scale(args) => lab::scale::run(args),
             Self::Report(args) => page::run(args),
         }

@@ -27,7 +27,7 @@ pub struct Ask<'a> {
     pub what: What<'a>,
     /// The query, sorted.
     pub query: &'a [(&'a str, &'a str)],
-    /// Headers, which are not signed.
+    /// Headers, all of which are signed: names in lower case, sorted.
     pub headers: &'a [(&'a str, &'a str)],
     /// The body.
     pub body: AnyBody,
@@ -191,7 +191,7 @@ fn signed(endpoint: &Endpoint, ask: &Ask<'_>) -> Outcome<String> {
         bucket.region(),
         SIGNED_FOR_S,
         ask.query.iter().copied(),
-        std::iter::empty(),
+        ask.headers.iter().copied(),
     );
     Ok(url.into())
 }

@@ -11,6 +11,7 @@
 //! | [`k2v`] | small items: single inserts beside batches, reads, and open polls |
 //! | [`disk`] | flushes and bytes that reach the disk for a PUT |
 //! | [`versioned`] | what versions cost, and whether many of one key cost more |
+//! | [`encrypted`] | what encryption at rest costs |
 //! | [`expiry`] | the latency of clients while a lifecycle rule deletes many objects |
 //! | `puts` | PUTs by many clients, for some of these |
 
@@ -24,6 +25,7 @@ use crate::results::{Results, Row, Series};
 pub mod beside;
 pub mod billion;
 pub mod disk;
+pub mod encrypted;
 pub mod expiry;
 pub mod k2v;
 pub mod lat;

@@ -167,23 +167,26 @@ async fn measure(
 ) -> Outcome<Vec<Row>> {
     let mut client = Client::connect(endpoint).await?;
     let filler = Filler::new();
-    let page_query = [("max-keys", "1000"), ("prefix", key), ("versions", "")];
-    let (mut get, mut page, mut put) = (Times::new()?, Times::new()?, Times::new()?);
+    let (mut get, mut put) = (Times::new()?, Times::new()?);
+    let mut pages = [("10", Times::new()?), ("1000", Times::new()?)];
     for _ in 0..args.count {
         let read = ask(&mut client, Ask::new(Method::GET, What::Object(key))).await?;
         get.good(read.good()?.total);
-        let list = Ask {
-            query: &page_query,
-            ..Ask::new(Method::GET, What::Bucket)
-        };
-        page.good(ask(&mut client, list).await?.good()?.total);
+        for (size, times) in &mut pages {
+            let query = [("max-keys", *size), ("prefix", key), ("versions", "")];
+            let list = Ask {
+                query: &query,
+                ..Ask::new(Method::GET, What::Bucket)
+            };
+            times.good(ask(&mut client, list).await?.good()?.total);
+        }
         let body = filler.body(args.size, serial.next());
         put.good(ask(&mut client, Ask::put(key, body)).await?.good()?.total);
     }
     let of = |name: &str| format!("{name}, {versions} versions");
-    Ok(vec![
-        put.row(&of("PUT")),
-        get.row(&of("GET")),
-        page.row(&of("first page of versions")),
-    ])
+    let mut rows = vec![put.row(&of("PUT")), get.row(&of("GET"))];
+    for (size, times) in pages {
+        rows.push(times.row(&of(&format!("first page of at most {size}"))));
+    }
+    Ok(rows)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hyper::Method;
 use netlab::lab::Lab;
@@ -15,15 +15,36 @@ use crate::{Outcome, http};
 
 const CAPACITY: u64 = 100_000_000_000;
 
-/// Starts it in each node that is not for clients.
-pub async fn start(
-    lab: &Lab,
-    folder: &Path,
-    binary: &Path,
-    buffered: bool,
-    engine: Option<&str>,
-) -> Outcome<Started> {
-    let binary = std::path::absolute(binary)?;
+/// What is started, with the settings that experiments compare.
+#[derive(Clone)]
+pub struct Setup {
+    /// The program.
+    pub binary: PathBuf,
+    /// True to acknowledge before a sync.
+    pub buffered: bool,
+    /// The metadata engine, if not the default.
+    pub engine: Option<String>,
+    /// True for S3 over TLS, with certificates that the nodes make themselves.
+    pub tls: bool,
+}
+
+impl Setup {
+    /// Returns its name for file names.
+    pub fn name(&self) -> String {
+        let durability = self.buffered.then_some("buffered");
+        let tls = self.tls.then_some("tls");
+        let parts = [Some("archipel"), durability, self.engine.as_deref(), tls];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("-")
+    }
+
+    /// Starts it in each node that is not for clients.
+    pub async fn start(&self, lab: &Lab, folder: &Path) -> Outcome<Started> {
+        start(lab, folder, self).await
+    }
+}
+
+async fn start(lab: &Lab, folder: &Path, setup: &Setup) -> Outcome<Started> {
+    let binary = std::path::absolute(&setup.binary)?;
     let secret = folder.join("secret");
     fs::write(&secret, "only-known-within-the-lab-that-uses-it")?;
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600))?;
@@ -34,18 +55,24 @@ pub async fn start(
         key: String::new(),
         secret: String::new(),
         region: "us-east-1".into(),
-        durability: if buffered { "buffered" } else { "fsync" }.into(),
-        server: match engine {
-            Some(engine) => format!("{}, {engine}", super::version(&binary)),
-            None => super::version(&binary),
-        },
+        certificates: Vec::new(),
+        durability: if setup.buffered { "buffered" } else { "fsync" }.into(),
+        server: [
+            Some(super::version(&binary).as_str()),
+            setup.engine.as_deref(),
+            setup.tls.then_some("TLS"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", "),
     };
     for node in servers(lab) {
         let home = folder.join(&node.name);
         fs::create_dir(&home)?;
         fs::write(
             home.join("archipel.toml"),
-            config(lab, &node, folder, buffered, engine)?,
+            config(lab, &node, folder, setup)?,
         )?;
         let mut command = lab.command(&node.name, &binary)?;
         command
@@ -54,7 +81,11 @@ pub async fn start(
         let log = folder.join(format!("{}.log", node.name));
         started.processes.push(spawn(command, &log)?);
         started.logs.push(log);
-        let url = format!("http://{}:{S3_PORT}", lab.address(&node.name)?);
+        let scheme = if setup.tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}:{S3_PORT}", lab.address(&node.name)?);
+        if setup.tls {
+            started.certificates.push(home.join("self-signed.pem"));
+        }
         started.endpoints.push((node, url));
     }
     let formed = form(lab, folder, &mut started).await;
@@ -64,13 +95,7 @@ pub async fn start(
     formed.map(|()| started)
 }
 
-fn config(
-    lab: &Lab,
-    node: &Node,
-    folder: &Path,
-    buffered: bool,
-    engine: Option<&str>,
-) -> Outcome<String> {
+fn config(lab: &Lab, node: &Node, folder: &Path, setup: &Setup) -> Outcome<String> {
     let address = lab.address(&node.name)?;
     let first = servers(lab).into_iter().next().ok_or("no nodes")?;
     let join = if first.name == node.name {
@@ -79,19 +104,22 @@ fn config(
         format!("\"{}:{PEER_PORT}\"", lab.address(&first.name)?)
     };
     let mut text = format!("data_dir = {:?}\n", folder.join(&node.name));
-    if buffered {
+    if setup.buffered {
         text += "durability = \"buffered\"\n";
     }
-    if let Some(engine) = engine {
+    if let Some(engine) = &setup.engine {
         writeln!(text, "engine = {engine:?}")?;
     }
     write!(
         text,
-        "[s3]\nlisten = \"{address}:{S3_PORT}\"\n[k2v]\nlisten = \"{address}:{K2V_PORT}\"\n[cluster]\nlisten = \"{address}:{PEER_PORT}\"\n\
+        "[s3]\nlisten = \"{address}:{S3_PORT}\"\nsse_c_over_http = true\n[k2v]\nlisten = \"{address}:{K2V_PORT}\"\n[cluster]\nlisten = \"{address}:{PEER_PORT}\"\n\
          secret_file = {:?}\njoin = [{join}]\nzone = \"{}\"\n",
         folder.join("secret"),
         node.site
     )?;
+    if setup.tls {
+        text += "[tls]\nself_signed = true\nlisteners = [\"s3\"]\n";
+    }
     Ok(text)
 }
 

@@ -21,6 +21,7 @@ pub async fn start(lab: &Lab, folder: &Path, binary: &Path, fsync: bool) -> Outc
         processes: Vec::new(),
         logs: Vec::new(),
         endpoints: Vec::new(),
+        certificates: Vec::new(),
         key: KEY.into(),
         secret: SECRET.into(),
         region: "garage".into(),

@@ -25,6 +25,7 @@ mod other;
 pub mod scale;
 mod server;
 
+use archipel::Setup;
 use server::{Kind, Started};
 
 /// Options of `lab`, `engines` and `peers`.
@@ -39,7 +40,7 @@ pub struct Args {
 /// The experiment and its setup.
 #[derive(clap::Args)]
 struct Run {
-    /// The experiment: lat, ttfb, mixed, billion, list, versioned, expiry, k2v or beside
+    /// The experiment: lat, ttfb, mixed, billion, list, versioned, expiry, encrypted, k2v or beside
     experiment: String,
     /// Its options
     #[arg(last = true)]
@@ -56,6 +57,9 @@ struct Run {
     /// Archipel acknowledges writes before they are on stable storage (durability = "buffered")
     #[arg(long)]
     buffered: bool,
+    /// Archipel speaks TLS
+    #[arg(long)]
+    tls: bool,
 }
 
 /// Options of `peers` alone.
@@ -90,10 +94,33 @@ pub struct EnginesArgs {
     turns: u32,
 }
 
+/// Options of `tls` alone.
+#[derive(clap::Args)]
+pub struct TlsArgs {
+    #[command(flatten)]
+    lab: Args,
+    /// The number of turns of each
+    #[arg(long, default_value_t = 2)]
+    turns: u32,
+}
+
 /// Runs an experiment on Archipel (`bench lab`).
 pub async fn run(args: &Args) -> Outcome<()> {
     let lab = enter(args)?;
-    one(&args.run, &lab, &archipel(&args.run, None), 1).await
+    one(&args.run, &lab, &archipel(&args.run), 1).await
+}
+
+/// Runs an experiment on Archipel with plain HTTP and with TLS in turn, in the same network (`bench
+/// tls`).
+pub async fn tls(args: &TlsArgs) -> Outcome<()> {
+    let (run, lab) = (&args.lab.run, enter(&args.lab)?);
+    for turn in 1..=args.turns {
+        for tls in [false, true] {
+            let setup = Setup { tls, ..setup(run) };
+            one(run, &lab, &Kind::Archipel(setup), turn).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs an experiment on Archipel with each metadata engine in turn, in the same network (`bench
@@ -102,8 +129,11 @@ pub async fn engines(args: &EnginesArgs) -> Outcome<()> {
     let lab = enter(&args.lab)?;
     for turn in 1..=args.turns {
         for engine in &args.engines {
-            let kind = archipel(&args.lab.run, Some(engine));
-            one(&args.lab.run, &lab, &kind, turn).await?;
+            let setup = Setup {
+                engine: Some(engine.clone()),
+                ..setup(&args.lab.run)
+            };
+            one(&args.lab.run, &lab, &Kind::Archipel(setup), turn).await?;
         }
     }
     Ok(())
@@ -111,7 +141,7 @@ pub async fn engines(args: &EnginesArgs) -> Outcome<()> {
 
 /// Runs an experiment on several servers in turn, in the same network (`bench peers`).
 pub async fn peers(args: &PeersArgs) -> Outcome<()> {
-    let mut kinds = vec![archipel(&args.lab.run, None)];
+    let mut kinds = vec![archipel(&args.lab.run)];
     for fsync in [false, true] {
         let binary = args.garage.clone().filter(|_| !fsync || args.garage_fsync);
         kinds.extend(binary.map(|binary| Kind::Garage { binary, fsync }));
@@ -128,11 +158,16 @@ pub async fn peers(args: &PeersArgs) -> Outcome<()> {
     Ok(())
 }
 
-fn archipel(run: &Run, engine: Option<&String>) -> Kind {
-    Kind::Archipel {
+fn archipel(run: &Run) -> Kind {
+    Kind::Archipel(setup(run))
+}
+
+fn setup(run: &Run) -> Setup {
+    Setup {
         binary: run.archipel.clone(),
         buffered: run.buffered,
-        engine: engine.cloned(),
+        engine: None,
+        tls: run.tls,
     }
 }
 

@@ -65,6 +65,7 @@ impl Description {
             processes: Vec::new(),
             logs: Vec::new(),
             endpoints: Vec::new(),
+            certificates: Vec::new(),
             key: self.access_key.clone(),
             secret: self.secret_key.clone(),
             region: self.region.clone(),
@@ -105,6 +106,7 @@ impl Description {
             credentials: Credentials::new(self.access_key.clone(), self.secret_key.clone()),
             pid: None,
             metrics: None,
+            tls: None,
         };
         let make = async || -> Outcome<()> {
             let mut client = Client::connect(&endpoint).await?;

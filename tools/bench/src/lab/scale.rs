@@ -71,7 +71,7 @@ fn one(args: &Args, own: &Path, folder: &Path, nodes: u32) -> Outcome<Results> {
     if !status.success() {
         return Err(format!("ended with {status}").into());
     }
-    let kind = super::archipel(&args.run, None);
+    let kind = super::archipel(&args.run);
     let file: PathBuf = folder.join(format!(
         "{}-{name}-{}-1.json",
         args.run.experiment,

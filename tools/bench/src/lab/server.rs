@@ -24,14 +24,7 @@ pub const BUCKET: &str = "bench";
 /// A kind of server.
 pub enum Kind {
     /// Archipel.
-    Archipel {
-        /// The program.
-        binary: PathBuf,
-        /// True to acknowledge before a sync.
-        buffered: bool,
-        /// The metadata engine, if not the default.
-        engine: Option<String>,
-    },
+    Archipel(archipel::Setup),
     /// Garage.
     Garage {
         /// The program.
@@ -51,6 +44,8 @@ pub struct Started {
     pub logs: Vec<PathBuf>,
     /// The nodes and URLs of storage nodes and gateways.
     pub endpoints: Vec<(Node, String)>,
+    /// The files with the certificates of endpoints that speak TLS.
+    pub certificates: Vec<PathBuf>,
     /// The access key.
     pub key: String,
     /// Its secret.
@@ -67,13 +62,7 @@ impl Kind {
     /// Returns its name for file names.
     pub fn name(&self) -> String {
         match self {
-            Self::Archipel {
-                buffered, engine, ..
-            } => {
-                let durability = buffered.then_some("buffered");
-                let parts = [Some("archipel"), durability, engine.as_deref()];
-                parts.into_iter().flatten().collect::<Vec<_>>().join("-")
-            }
+            Self::Archipel(setup) => setup.name(),
             Self::Garage { fsync: false, .. } => "garage".into(),
             Self::Garage { fsync: true, .. } => "garage-fsync".into(),
             Self::Other(description) => description.name.clone(),
@@ -83,11 +72,7 @@ impl Kind {
     /// Starts a node in each place that is not for clients, with a key and a bucket.
     pub async fn start(&self, lab: &Lab, folder: &Path) -> Outcome<Started> {
         match self {
-            Self::Archipel {
-                binary,
-                buffered,
-                engine,
-            } => archipel::start(lab, folder, binary, *buffered, engine.as_deref()).await,
+            Self::Archipel(setup) => setup.start(lab, folder).await,
             Self::Garage { binary, fsync } => garage::start(lab, folder, binary, *fsync).await,
             Self::Other(description) => description.start(lab, folder).await,
         }
@@ -129,9 +114,15 @@ impl Started {
             ("--durability", self.durability.clone()),
             ("--server", self.server.clone()),
         ];
+        let trusted = self
+            .certificates
+            .iter()
+            .map(|file| file.display().to_string());
+        let trust = trusted.map(|file| ("--trust", file));
         pairs
             .into_iter()
             .chain(pid)
+            .chain(trust)
             .flat_map(|(name, value)| [name.to_owned(), value])
             .collect()
     }

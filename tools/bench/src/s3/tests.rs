@@ -11,6 +11,7 @@ fn endpoint() -> Endpoint {
         credentials: Credentials::new("key", "secret"),
         pid: None,
         metrics: None,
+        tls: None,
     }
 }
 
