@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use archipel_base::clock::WallClock;
-use archipel_net::PeerStatistics;
-use archipel_net::rpc::MethodCounts;
 use archipel_storage::Store;
 use archipel_storage::blocks::{Counter, DiskState, DiskStatus};
 use prometheus_client::collector::Collector;
@@ -27,6 +25,7 @@ mod journal;
 pub mod keyring;
 pub mod lifecycle;
 mod lookups;
+mod peers;
 pub mod traces;
 pub mod upkeep;
 
@@ -48,128 +47,7 @@ pub fn register(registry: &mut Registry, clock: Arc<dyn WallClock>, store: Store
 
 /// Registers the metrics of the network between nodes.
 pub fn register_links(registry: &mut Registry, links: Links) {
-    registry.register_collector(Box::new(Peers(links)));
-}
-
-/// A collector of metrics about other nodes: members, calls, connections.
-struct Peers(Links);
-
-impl fmt::Debug for Peers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Peers")
-    }
-}
-
-impl Collector for Peers {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let members = self.0.members.list();
-        let away = members.iter().filter(|member| member.suspected).count();
-        let about = "Known nodes, this one included";
-        gauge(
-            &mut encoder,
-            "archipel_members",
-            about,
-            members.len() as f64,
-        )?;
-        let about = "Nodes that are suspected to be down";
-        gauge(
-            &mut encoder,
-            "archipel_members_suspected",
-            about,
-            away as f64,
-        )?;
-        let correction = self.0.members.clock().correction_millis();
-        let about =
-            "The correction of this node's clock towards the majority of nodes; 0 if it is right";
-        gauge(
-            &mut encoder,
-            "archipel_clock_correction_seconds",
-            about,
-            correction as f64 / 1000.0,
-        )?;
-        lookups::encode(&self.0.lookups, &mut encoder)?;
-        self.calls(&mut encoder)?;
-        self.connections(&mut encoder)
-    }
-}
-
-impl Peers {
-    fn calls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        type Pick = fn(&MethodCounts) -> u64;
-        let kinds: [(&str, &str, Pick); 3] = [
-            ("archipel_calls_made", "Calls to other nodes", |c| c.made),
-            (
-                "archipel_calls_failed",
-                "Calls to other nodes that failed",
-                |c| c.failed,
-            ),
-            ("archipel_calls_served", "Calls from other nodes", |c| {
-                c.served
-            }),
-        ];
-        let counts = self.0.rpc.counts();
-        for (name, about, pick) in kinds {
-            let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-            for (method, counts) in &counts {
-                let labels = [("method", method.as_str())];
-                let counter = ConstCounter::new(pick(counts));
-                counter.encode(family.encode_family(&labels)?)?;
-            }
-        }
-        let about = "Calls to other nodes in progress";
-        gauge(
-            encoder,
-            "archipel_calls_in_flight",
-            about,
-            self.0.rpc.in_flight() as f64,
-        )
-    }
-
-    fn connections(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        type Pick = fn(&PeerStatistics) -> f64;
-        let kinds: [(&str, &str, MetricType, Pick); 5] = [
-            (
-                "archipel_peer_connections",
-                "Connections to a node",
-                MetricType::Gauge,
-                |p| p.connections as f64,
-            ),
-            (
-                "archipel_peer_round_trip_seconds",
-                "Round trip to a node",
-                MetricType::Gauge,
-                |p| p.round_trip.map_or(f64::NAN, |time| time.as_secs_f64()),
-            ),
-            (
-                "archipel_peer_sent_bytes",
-                "Bytes sent to a node",
-                MetricType::Gauge,
-                |p| p.sent_bytes as f64,
-            ),
-            (
-                "archipel_peer_received_bytes",
-                "Bytes received from a node",
-                MetricType::Gauge,
-                |p| p.received_bytes as f64,
-            ),
-            (
-                "archipel_peer_lost_packets",
-                "Lost packets to a node",
-                MetricType::Gauge,
-                |p| p.lost_packets as f64,
-            ),
-        ];
-        let statistics = self.0.rpc.transport().statistics();
-        for (name, about, kind, pick) in kinds {
-            let mut family = encoder.encode_descriptor(name, about, None, kind)?;
-            for peer in &statistics {
-                let id = peer.peer.short();
-                let labels = [("peer", id.as_str())];
-                ConstGauge::new(pick(peer)).encode(family.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
-    }
+    registry.register_collector(Box::new(peers::Peers(links)));
 }
 
 /// A collector of process metrics, with the names that all exporters use.

@@ -10,6 +10,7 @@
 //! | [`dual`] | QUIC and TCP on one port; the scheme of an address selects one |
 //! | `pool` | connections on demand, for both QUIC and TCP |
 //! | `handshake`, `frames` | the proof of the secret; the encoding of frames |
+//! | `rooms` | limits of what is done at once for members and for strangers |
 //! | [`simulated`] | nodes in one process, for simulation and tests |
 //! | [`error`] | the errors, one kind for each reaction of the caller |
 
@@ -20,6 +21,7 @@ mod handshake;
 pub mod identity;
 mod pool;
 pub mod quic;
+mod rooms;
 pub mod rpc;
 pub mod simulated;
 pub mod tcp;

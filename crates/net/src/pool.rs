@@ -12,7 +12,7 @@ mod refusals;
 mod tests;
 mod usage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,8 +32,12 @@ pub use usage::{Usage, UsageGuard};
 
 /// The limit of streams that wait to be accepted.
 const WAITING: usize = 1024;
-/// The time limit for dialling one address and proving the secret.
+/// The time limit for reaching a name and proving the secret there, which all its addresses share. A
+/// peer that dials this node has as long to prove the secret.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The most peers without a connection whose counts are kept: more than a cluster has nodes.
+const REMEMBERED: usize = 1024;
 
 /// The connections of one node.
 pub struct Pool<C: Carrier> {
@@ -47,19 +51,20 @@ struct Inner<C: Carrier> {
     closed: watch::Sender<bool>,
     /// The connections, the newest last. When both ends dial at once, there are two.
     links: Mutex<Links<C::Connection>>,
-    /// The dial locks: one task dials a peer at a time, and the others wait for the result.
-    dialling: Mutex<BTreeMap<(NodeId, Lane), DialLock>>,
+    /// The dials in progress. All callers of a peer share one and its outcome. A peer with other
+    /// addresses is dialled at once: nobody waits for an address that it has left.
+    dialling: Mutex<HashMap<(Peer, Lane), Dial>>,
     counts: Mutex<BTreeMap<NodeId, PeerCounts>>,
     /// The counter that spreads content over its lanes.
     content: AtomicU64,
-    door: Arc<Door>,
+    door: Door,
     refusals: Refusals,
 }
 
 type Links<T> = BTreeMap<(NodeId, Lane), Vec<Link<T>>>;
 
-/// A lock that is held while dialling.
-type DialLock = Arc<tokio::sync::Mutex<()>>;
+/// A dial in progress: its error, if it fails. The sender is dropped at its end.
+type Dial = watch::Receiver<Option<Error>>;
 
 #[derive(Clone, Copy, Default)]
 struct PeerCounts {
@@ -67,6 +72,21 @@ struct PeerCounts {
     failures: u64,
     /// Figures of closed connections.
     gone: Figures,
+}
+
+impl PeerCounts {
+    /// Returns the statistics of a peer without its open connections.
+    fn of(&self, peer: NodeId) -> PeerStatistics {
+        PeerStatistics {
+            peer,
+            streams: self.streams,
+            failures: self.failures,
+            sent_bytes: self.gone.sent_bytes,
+            received_bytes: self.gone.received_bytes,
+            lost_packets: self.gone.lost_packets,
+            ..PeerStatistics::default()
+        }
+    }
 }
 
 impl<C: Carrier> Pool<C> {
@@ -81,7 +101,7 @@ impl<C: Carrier> Pool<C> {
             dialling: Mutex::default(),
             counts: Mutex::default(),
             content: AtomicU64::new(0),
-            door: Arc::default(),
+            door: Door::default(),
             refusals: Refusals::default(),
         });
         tokio::spawn(inner.clone().listen());
@@ -157,29 +177,21 @@ impl<C: Carrier> Transport for Pool<C> {
     fn statistics(&self) -> Vec<PeerStatistics> {
         let figures = self.inner.figures();
         let counts = self.inner.counts.lock().clone();
-        let of = |(peer, counts): (NodeId, PeerCounts)| {
-            let mut known = PeerStatistics {
-                peer,
-                streams: counts.streams,
-                failures: counts.failures,
-                ..PeerStatistics::default()
-            };
-            let now = figures.iter().filter(|(of, _)| *of == peer);
-            for figures in now
-                .clone()
-                .map(|(_, figures)| figures)
-                .chain([&counts.gone])
-            {
+        let mut known: BTreeMap<_, _> = counts
+            .iter()
+            .map(|(id, counts)| (*id, counts.of(*id)))
+            .collect();
+        for (peer, figures) in figures {
+            if let Some(known) = known.get_mut(&peer) {
+                known.connections += 1;
                 known.sent_bytes += figures.sent_bytes;
                 known.received_bytes += figures.received_bytes;
                 known.lost_packets += figures.lost_packets;
                 let both = known.round_trip.into_iter().chain(figures.round_trip);
                 known.round_trip = both.min();
             }
-            known.connections = now.count();
-            known
-        };
-        counts.into_iter().map(of).collect()
+        }
+        known.into_values().collect()
     }
 
     async fn close(&self) {

@@ -6,7 +6,6 @@
 //! together, so that a call over an existing connection takes one round trip.
 
 mod header;
-mod serving;
 mod traced;
 
 use std::collections::BTreeMap;
@@ -23,14 +22,26 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::transport::{Class, Incoming, MAX_FRAME_BYTES, Peer, Stream, Transport};
+use crate::rooms::{Limits, Rooms};
+use crate::transport::{Class, Incoming, MAX_FRAME_BYTES, Peer, SendFrames, Stream, Transport};
 use header::Header;
-use serving::Serving;
 
 /// The longest time that a plain call may take.
 const LONGEST: Duration = Duration::from_secs(60);
-/// The time limit for a peer to send the header.
+/// The time limit for a peer to send the header, and to take a refusal.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The incoming calls of known peers that are served at once. Those of one exceed the streams of its
+/// connections, so that a call that could wait is not refused.
+const KNOWN: Limits = Limits {
+    all: 16_384,
+    of_one: 4096,
+};
+/// The incoming calls of strangers that are served at once.
+const STRANGERS: Limits = Limits {
+    all: 1024,
+    of_one: 64,
+};
 
 const ANSWER: u8 = 0;
 const REFUSAL: u8 = 1;
@@ -72,8 +83,19 @@ struct Inner {
     /// Smoothed round trips of plain calls.
     round_trips: Mutex<BTreeMap<NodeId, Duration>>,
     in_flight: AtomicU64,
-    serving: Arc<Serving>,
+    /// The incoming calls that are served.
+    serving: Arc<Rooms<NodeId>>,
     tracer: OnceLock<Tracer>,
+}
+
+/// A call or a stream that this node opens.
+struct Outgoing<'a> {
+    peer: &'a Peer,
+    method: &'a str,
+    class: Class,
+    /// The time for the answer of a plain call, or `None` for a stream.
+    plain: Option<Duration>,
+    span: &'a Span,
 }
 
 impl Rpc {
@@ -84,7 +106,7 @@ impl Rpc {
             counts: Mutex::default(),
             round_trips: Mutex::default(),
             in_flight: AtomicU64::new(0),
-            serving: Arc::default(),
+            serving: Rooms::new(KNOWN, STRANGERS),
             tracer: OnceLock::new(),
         }))
     }
@@ -116,8 +138,14 @@ impl Rpc {
         let begun = Instant::now();
         let in_flight = self.0.count_in_flight();
         let span = traced::call(peer, method);
-        let asked = self.ask(peer, method, class, timeout, request, &span);
-        let answer = match tokio::time::timeout(timeout, asked).await {
+        let call = Outgoing {
+            peer,
+            method,
+            class,
+            plain: Some(timeout),
+            span: &span,
+        };
+        let answer = match tokio::time::timeout(timeout, self.ask(call, request)).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::TimedOut(peer.id)),
         };
@@ -130,17 +158,9 @@ impl Rpc {
         answer
     }
 
-    async fn ask(
-        &self,
-        peer: &Peer,
-        method: &str,
-        class: Class,
-        timeout: Duration,
-        request: Bytes,
-        span: &Span,
-    ) -> Result<Bytes, Error> {
-        let opening = self.open(peer, method, class, Some(timeout), span);
-        let mut stream = opening.await?;
+    async fn ask(&self, call: Outgoing<'_>, request: Bytes) -> Result<Bytes, Error> {
+        let peer = call.peer;
+        let mut stream = self.open(call).await?;
         stream.send.send(request).await?;
         stream.send.finish().await?;
         let reply = stream.receive.receive().await?;
@@ -166,8 +186,14 @@ impl Rpc {
         timeout: Duration,
     ) -> Result<Stream, Error> {
         let span = traced::call(peer, method);
-        let opening = self.open(peer, method, class, None, &span);
-        let opened = match tokio::time::timeout(timeout, opening).await {
+        let call = Outgoing {
+            peer,
+            method,
+            class,
+            plain: None,
+            span: &span,
+        };
+        let opened = match tokio::time::timeout(timeout, self.open(call)).await {
             Ok(opened) => opened,
             Err(_) => Err(Error::TimedOut(peer.id)),
         };
@@ -176,16 +202,9 @@ impl Rpc {
         opened.map(|stream| traced::until_closed(stream, span))
     }
 
-    async fn open(
-        &self,
-        peer: &Peer,
-        method: &str,
-        class: Class,
-        plain: Option<Duration>,
-        span: &Span,
-    ) -> Result<Stream, Error> {
-        let header = Header::new(method, class, plain, span);
-        let mut stream = self.0.transport.open(peer, class).await?;
+    async fn open(&self, call: Outgoing<'_>) -> Result<Stream, Error> {
+        let header = Header::new(call.method, call.class, call.plain, call.span);
+        let mut stream = self.0.transport.open(call.peer, call.class).await?;
         stream.send.send(codec::encode(&header).into()).await?;
         Ok(stream)
     }
@@ -210,7 +229,7 @@ impl Rpc {
         while let Some(incoming) = self.0.transport.accept().await {
             let from = incoming.from;
             let is_known = service.knows(&from);
-            let permit = self.0.serving.permit(from, is_known);
+            let permit = self.0.serving.enter(from, is_known);
             let (rpc, service) = (self.clone(), service.clone());
             tokio::spawn(async move {
                 let served = match permit {
@@ -269,26 +288,30 @@ async fn answer(
     let answering = async {
         let request = stream.receive.receive().await.map_err(text)?;
         let request = request.ok_or("a call without a request")?;
-        Ok(service.call(from, &header.method, request).await)
+        let reply = match service.call(from, &header.method, request).await {
+            Ok(answer) => framed(ANSWER, &answer),
+            Err(why) => {
+                span.describe(|record| record.fail("refused"));
+                framed(REFUSAL, why.as_bytes())
+            }
+        };
+        send_last(&mut *stream.send, reply).await
     };
-    let answer: Result<_, String> = tokio::time::timeout(timeout, answering)
-        .await
-        .map_err(|_| "the caller's time is over")?;
-    let reply = match answer? {
-        Ok(answer) => framed(ANSWER, &answer),
-        Err(why) => {
-            span.describe(|record| record.fail("refused"));
-            framed(REFUSAL, why.as_bytes())
-        }
-    };
-    stream.send.send(reply).await.map_err(text)?;
-    stream.send.finish().await.map_err(text)
+    let answered = tokio::time::timeout(timeout, answering).await;
+    answered.map_err(|_| "the caller's time is over")?
 }
 
+/// Refuses a call.
 async fn refuse(mut stream: Stream, why: &str) -> Result<(), String> {
     let reply = framed(REFUSAL, why.as_bytes());
-    stream.send.send(reply).await.map_err(text)?;
-    stream.send.finish().await.map_err(text)
+    let sent = tokio::time::timeout(HEADER_TIMEOUT, send_last(&mut *stream.send, reply)).await;
+    sent.map_err(|_| "a refusal that nobody reads")?
+}
+
+/// Sends the only frame of an answer. Waits for as long as the peer reads nothing.
+async fn send_last(send: &mut dyn SendFrames, reply: Bytes) -> Result<(), String> {
+    send.send(reply).await.map_err(text)?;
+    send.finish().await.map_err(text)
 }
 
 fn framed(kind: u8, content: &[u8]) -> Bytes {

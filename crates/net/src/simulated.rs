@@ -125,13 +125,6 @@ impl SimulatedNetwork {
         });
     }
 
-    /// Ends the cut of one direction.
-    pub fn end_cut(&self, from: NodeId, to: NodeId) {
-        self.change(|state| {
-            state.cuts.remove(&(from, to));
-        });
-    }
-
     /// Ends all cuts.
     pub fn end_all_cuts(&self) {
         self.change(|state| state.cuts.clear());

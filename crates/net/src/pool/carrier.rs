@@ -13,7 +13,7 @@ use crate::transport::{Class, Stream};
 
 /// One of the connections to a peer: 0 is for small and urgent messages, the others are for
 /// content.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Lane(pub u8);
 
 impl Lane {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::rooms::{Limits, Place, Rooms};
+
 /// The most connections of strangers that have not proven the secret, and the most of members.
 pub(super) const ROOM: usize = 64;
 /// The most of either that come from one address.
@@ -21,26 +23,21 @@ const BUSY: usize = 16;
 const REMEMBERED: usize = 1024;
 
 /// Counts unproven connections.
-#[derive(Default)]
-pub(super) struct Door(Mutex<State>);
+pub(super) struct Door {
+    /// The unproven connections of each address.
+    unproven: Arc<Rooms<IpAddr>>,
+    proven: Mutex<Proven>,
+}
 
 #[derive(Default)]
-struct State {
-    /// The unproven connections of each address.
-    open: HashMap<IpAddr, usize>,
-    strangers: usize,
-    members: usize,
+struct Proven {
     /// The addresses that have proven the secret, each with the number of its last proof.
-    proven: HashMap<IpAddr, u64>,
+    addresses: HashMap<IpAddr, u64>,
     proofs: u64,
 }
 
 /// The permission to prove the secret. The room is free again once it is dropped.
-pub(super) struct Pass {
-    door: Arc<Door>,
-    origin: IpAddr,
-    is_member: bool,
-}
+pub(super) type Pass = Place<IpAddr>;
 
 /// Returns the address for which connections are counted: of IPv6 the network, because one host may
 /// have all addresses of it.
@@ -51,65 +48,43 @@ fn origin(address: SocketAddr) -> IpAddr {
     }
 }
 
-impl State {
-    /// Returns the number of unproven connections of members, or of strangers.
-    fn room(&mut self, of_members: bool) -> &mut usize {
-        match of_members {
-            true => &mut self.members,
-            false => &mut self.strangers,
+impl Default for Door {
+    fn default() -> Door {
+        let limits = Limits {
+            all: ROOM,
+            of_one: ROOM_OF_ONE,
+        };
+        Door {
+            unproven: Rooms::new(limits, limits),
+            proven: Mutex::default(),
         }
     }
 }
 
 impl Door {
     /// Returns the permission for a connection from there, or `None` if there is no room.
-    pub fn enter(self: &Arc<Door>, from: SocketAddr) -> Option<Pass> {
+    pub fn enter(&self, from: SocketAddr) -> Option<Pass> {
         let origin = origin(from);
-        let mut state = self.0.lock();
-        let is_member = state.proven.contains_key(&origin);
-        let of_one = state.open.get(&origin).copied().unwrap_or_default();
-        if *state.room(is_member) >= ROOM || of_one >= ROOM_OF_ONE {
-            return None;
-        }
-        *state.room(is_member) += 1;
-        state.open.insert(origin, of_one + 1);
-        Some(Pass {
-            door: self.clone(),
-            origin,
-            is_member,
-        })
+        let is_member = self.proven.lock().addresses.contains_key(&origin);
+        self.unproven.enter(origin, is_member)
     }
 
     /// Returns true if so many connections have proven nothing that a further one must show first
     /// that it comes from where it says.
     pub fn is_busy(&self) -> bool {
-        let state = self.0.lock();
-        state.strangers + state.members >= BUSY
+        self.unproven.taken() >= BUSY
     }
 
     /// Notes that a connection with this address has proven the secret.
     pub fn proven(&self, address: SocketAddr) {
-        let mut state = self.0.lock();
-        state.proofs += 1;
-        let proof = state.proofs;
-        state.proven.insert(origin(address), proof);
-        if state.proven.len() > REMEMBERED {
-            let oldest = state.proven.iter().min_by_key(|(_, proof)| **proof);
+        let mut proven = self.proven.lock();
+        proven.proofs += 1;
+        let proof = proven.proofs;
+        proven.addresses.insert(origin(address), proof);
+        if proven.addresses.len() > REMEMBERED {
+            let oldest = proven.addresses.iter().min_by_key(|(_, proof)| **proof);
             if let Some(oldest) = oldest.map(|(address, _)| *address) {
-                state.proven.remove(&oldest);
-            }
-        }
-    }
-}
-
-impl Drop for Pass {
-    fn drop(&mut self) {
-        let mut state = self.door.0.lock();
-        *state.room(self.is_member) -= 1;
-        if let Some(of_one) = state.open.get_mut(&self.origin) {
-            *of_one -= 1;
-            if *of_one == 0 {
-                state.open.remove(&self.origin);
+                proven.addresses.remove(&oldest);
             }
         }
     }

@@ -1,13 +1,17 @@
 //! Connections of the pool: dialling, accepting, keeping, and closing idle ones.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::door::Pass;
-use super::{Carrier, Connection, DIAL_TIMEOUT, Figures, Inner, Lane, Usage, UsageGuard};
+use super::{
+    Carrier, Connection, DIAL_TIMEOUT, Dial, Figures, Inner, Lane, REMEMBERED, Usage, UsageGuard,
+};
 use crate::error::Error;
 use crate::transport::{Incoming, Peer};
 use archipel_base::NodeId;
+use tokio::sync::watch;
 
 /// A connection that was unused for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
@@ -110,12 +114,7 @@ impl<C: Carrier> Inner<C> {
     }
 
     /// Keeps a connection and accepts its streams.
-    pub(super) fn keep(
-        self: &Arc<Self>,
-        peer: NodeId,
-        lane: Lane,
-        connection: C::Connection,
-    ) -> Link<C::Connection> {
+    pub(super) fn keep(self: &Arc<Self>, peer: NodeId, lane: Lane, connection: C::Connection) {
         let link = Link {
             connection,
             usage: Usage::new(),
@@ -127,8 +126,7 @@ impl<C: Carrier> Inner<C> {
         if self.is_closed() {
             link.connection.close("closing");
         }
-        tokio::spawn(self.clone().take_streams(peer, lane, link.clone()));
-        link
+        tokio::spawn(self.clone().take_streams(peer, lane, link));
     }
 
     async fn take_streams(self: Arc<Self>, peer: NodeId, lane: Lane, link: Link<C::Connection>) {
@@ -154,6 +152,25 @@ impl<C: Carrier> Inner<C> {
             counts.gone.received_bytes += figures.received_bytes;
             counts.gone.lost_packets += figures.lost_packets;
         });
+        self.forget_peers();
+    }
+
+    /// Forgets the counts of peers without a connection while there are too many, those with the
+    /// fewest streams first: a stranger with the secret may connect under any number of names.
+    fn forget_peers(&self) {
+        if self.counts.lock().len() <= REMEMBERED {
+            return;
+        }
+        let links = self.links.lock();
+        let connected: BTreeSet<NodeId> = links.keys().map(|(peer, _)| *peer).collect();
+        drop(links);
+        let mut counts = self.counts.lock();
+        let away = counts.iter().filter(|(peer, _)| !connected.contains(peer));
+        let mut away: Vec<_> = away.map(|(peer, of)| (of.streams, *peer)).collect();
+        away.sort_unstable();
+        for (_, peer) in away.iter().rev().skip(REMEMBERED) {
+            counts.remove(peer);
+        }
     }
 
     /// Returns the figures of all open connections.
@@ -193,33 +210,49 @@ impl<C: Carrier> Inner<C> {
         if let Some(link) = self.open_link(peer.id, lane) {
             return Ok(link);
         }
-        // The dial runs in its own task, because the caller may give up and the next caller needs
-        // the connection as well.
-        let (inner, peer) = (self.clone(), peer.clone());
-        let dialled = tokio::spawn(async move { inner.dial_peer(&peer, lane).await });
-        dialled.await.unwrap_or(Err(Error::Closed))
+        let mut dial = self.join_dial(peer, lane);
+        while dial.changed().await.is_ok() {}
+        if let Some(error) = dial.borrow().clone() {
+            return Err(error);
+        }
+        let ended = || Error::Unreachable(peer.id, "the connection ended at once".into());
+        self.open_link(peer.id, lane).ok_or_else(ended)
     }
 
-    /// Dials a peer. Only one task dials a peer at a time.
-    async fn dial_peer(
-        self: &Arc<Self>,
-        peer: &Peer,
-        lane: Lane,
-    ) -> Result<(C::Connection, UsageGuard), Error> {
-        let dial_lock = {
-            let mut dialling = self.dialling.lock();
-            dialling.entry((peer.id, lane)).or_default().clone()
-        };
-        let _dialling = dial_lock.lock().await;
-        if let Some(link) = self.open_link(peer.id, lane) {
-            return Ok(link);
+    /// Returns the dial of a peer that is in progress, or begins one. It runs in its own task, because
+    /// a caller may give up and the others need the connection as well.
+    fn join_dial(self: &Arc<Self>, peer: &Peer, lane: Lane) -> Dial {
+        let key = (peer.clone(), lane);
+        let mut dialling = self.dialling.lock();
+        let running = dialling.get(&key);
+        // The sender of a task that has panicked is gone.
+        if let Some(dial) = running.filter(|dial| dial.has_changed().is_ok()) {
+            return dial.clone();
+        }
+        let (ended, dial) = watch::channel(None);
+        dialling.insert(key.clone(), dial.clone());
+        let inner = self.clone();
+        tokio::spawn(async move {
+            let failed = inner.dial_peer(&key.0, lane).await.err();
+            // Before the callers know the end, so that their next attempt is a new dial.
+            inner.dialling.lock().remove(&key);
+            ended.send_replace(failed);
+        });
+        dial
+    }
+
+    /// Dials the addresses of a peer, and keeps the first connection.
+    async fn dial_peer(self: &Arc<Self>, peer: &Peer, lane: Lane) -> Result<(), Error> {
+        // The dial before this one may have ended after its caller looked.
+        if self.open_link(peer.id, lane).is_some() {
+            return Ok(());
         }
         let mut why = String::from("no address is known");
         for address in peer.addresses.iter() {
             match self.dial(address, Some(peer.id), lane).await {
                 Ok((_, connection)) => {
-                    let link = self.keep(peer.id, lane, connection);
-                    return Ok((link.connection, link.usage.hold()));
+                    self.keep(peer.id, lane, connection);
+                    return Ok(());
                 }
                 Err(error) => why = error,
             }

@@ -1,5 +1,7 @@
 //! Tests of the pool with connections in memory and with paused time.
 
+mod dials;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,10 +25,14 @@ struct Fake {
     knocks: tokio::sync::Mutex<mpsc::Receiver<Knock>>,
     /// The attempts that were asked to show their address.
     asked: Arc<AtomicUsize>,
+    dials: Arc<AtomicUsize>,
 }
 
 /// An attempt: true if it proves the secret at once, and its address.
 type Knock = (bool, SocketAddr);
+
+/// An address that never answers.
+const SILENT: &str = "127.0.0.9:1";
 
 /// Returns the n-th address of a stranger.
 fn stranger(n: usize) -> SocketAddr {
@@ -129,10 +135,14 @@ impl Carrier for Fake {
     }
     async fn dial(
         &self,
-        _: SocketAddr,
+        address: SocketAddr,
         _: Option<NodeId>,
         _: Lane,
     ) -> Result<(NodeId, FakeConnection), String> {
+        self.dials.fetch_add(1, Ordering::SeqCst);
+        if address.to_string() == SILENT {
+            return std::future::pending().await;
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
         Ok((PEER, self.connection()))
     }
@@ -160,6 +170,7 @@ struct Bench {
     made: Arc<Mutex<Vec<FakeConnection>>>,
     knocks: mpsc::Sender<Knock>,
     asked: Arc<AtomicUsize>,
+    dials: Arc<AtomicUsize>,
     peer: Peer,
 }
 
@@ -169,11 +180,13 @@ fn bench() -> Bench {
     let made: Arc<Mutex<Vec<FakeConnection>>> = Arc::default();
     let (sender, knocks) = mpsc::channel(1000);
     let asked: Arc<AtomicUsize> = Arc::default();
+    let dials: Arc<AtomicUsize> = Arc::default();
     let pool = Pool::start(Fake {
         identity: Identity::new(key.as_ref(), b"secret").unwrap(),
         made: made.clone(),
         knocks: tokio::sync::Mutex::new(knocks),
         asked: asked.clone(),
+        dials: dials.clone(),
     });
     let peer = Peer {
         id: PEER,
@@ -184,6 +197,7 @@ fn bench() -> Bench {
         made,
         knocks: sender,
         asked,
+        dials,
         peer,
     }
 }
@@ -220,6 +234,27 @@ async fn simultaneous_opens_share_a_dial_and_content_has_its_own_lanes() {
     let known = &bench.pool.statistics()[0];
     assert_eq!((known.connections, known.streams), (3, 21));
     assert_eq!(known.sent_bytes, 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_of_peers_that_left_are_bounded() {
+    let bench = bench();
+    drop(bench.open(Class::Small).await);
+    let inner = &bench.pool.inner;
+    for n in 0..2 * REMEMBERED {
+        let mut id = NodeId::default();
+        id.0[..8].copy_from_slice(&n.to_be_bytes());
+        let connection = inner.carrier.connection();
+        inner.keep(id, Lane(1), connection.clone());
+        connection.close("gone");
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.pool.statistics().len(), REMEMBERED + 1);
+    // The peer with a stream stays also without a connection.
+    minutes(2).await;
+    let known = bench.pool.statistics();
+    assert_eq!(known.len(), REMEMBERED);
+    assert!(known.iter().any(|known| known.peer == PEER));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::header::DATA;
 use super::*;
+use crate::transport::ReceiveFrames;
 
 /// The header of releases without traces.
 #[derive(Serialize, Deserialize)]
@@ -81,4 +82,62 @@ fn malformed_span_of_a_peer_is_ignored() {
         let read: Header = codec::decode(&codec::encode(&header)).unwrap();
         assert_eq!(read.caller(), None::<Context>);
     }
+}
+
+/// A stream of a peer that sends a request and reads no answer.
+struct Unread;
+
+#[async_trait]
+impl SendFrames for Unread {
+    async fn send(&mut self, _: Bytes) -> Result<(), Error> {
+        std::future::pending().await
+    }
+    async fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+    fn set_class(&mut self, _: Class) {}
+}
+
+#[async_trait]
+impl ReceiveFrames for Unread {
+    async fn receive(&mut self) -> Result<Option<Bytes>, Error> {
+        Ok(Some(Bytes::new()))
+    }
+}
+
+fn unread() -> Stream {
+    Stream {
+        send: Box::new(Unread),
+        receive: Box::new(Unread),
+    }
+}
+
+/// Answers everything at once.
+struct Quick;
+
+#[async_trait]
+impl Service for Quick {
+    fn knows(&self, _: &NodeId) -> bool {
+        true
+    }
+    async fn call(&self, _: NodeId, _: &str, request: Bytes) -> Result<Bytes, String> {
+        Ok(request)
+    }
+    async fn stream(&self, _: NodeId, _: &str, _: Stream) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_reads_no_answer_is_given_up() {
+    let span = Span::default();
+    let header = |timeout| Header::new("row", Class::Small, Some(timeout), &span);
+    for timeout in [Duration::from_secs(5), 100 * LONGEST] {
+        let from = NodeId::default();
+        let answering = answer(&Quick, from, header(timeout), unread(), &span);
+        let answered = tokio::time::timeout(2 * LONGEST, answering).await;
+        assert!(answered.unwrap().is_err());
+    }
+    let refused = tokio::time::timeout(2 * LONGEST, refuse(unread(), "full")).await;
+    assert!(refused.unwrap().is_err());
 }
