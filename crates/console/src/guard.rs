@@ -1,13 +1,12 @@
 //! What protects every request: cookies, proofs against forged requests, headers of all answers.
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::middleware::Next;
 use axum::response::IntoResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 
+use crate::Shared;
 use crate::fault::Fault;
-use crate::{App, Shared};
 
 /// The policy of every page: only what the console's own origin serves, and nothing inside of pages.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -31,7 +30,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 ];
 
 /// Refuses requests that another site made the browser send, and gives answers their headers.
-pub async fn protect(State(_): State<App>, request: Request<Body>, next: Next) -> Response<Body> {
+pub async fn protect(request: Request<Body>, next: Next) -> Response<Body> {
     let changes = !request.method().is_safe();
     let mut answer = if changes && is_foreign(request.headers()) {
         Fault::forged().into_response()

@@ -257,6 +257,6 @@ fn routes(app: App) -> Router {
         .route("/assets/upload.js", get(assets::upload_script))
         .fallback(fault::nothing_here)
         .layer(request::form_limit())
-        .layer(middleware::from_fn_with_state(app.clone(), guard::protect))
+        .layer(middleware::from_fn(guard::protect))
         .with_state(app)
 }

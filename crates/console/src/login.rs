@@ -48,22 +48,38 @@ pub async fn follow_link(State(app): State<App>, request: Request<Body>) -> Resp
     answer(&app, request, true).await
 }
 
-/// Ends the session.
-pub async fn leave(
-    State(app): State<App>,
-    headers: HeaderMap,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+/// Ends the session. The browser forgets its cookie also if the session's own token cannot be revoked.
+pub async fn leave(State(app): State<App>, headers: HeaderMap, posted: Posted) -> Response<Body> {
     if let Some(cookie) = app.cookie(&headers) {
         app.sessions.end(cookie);
     }
-    let user = &posted.user;
-    if let Some(id) = &user.session.own_token {
-        user.admin(&app)
-            .delete(&path(&["v1", "tokens", id]))
-            .await?;
+    let answer = match revoke_own_token(&app, &posted.user).await {
+        Ok(()) => see("/login"),
+        Err(fault) => fault.into_response(),
+    };
+    with_cookie(answer, app.set_cookie(None, false))
+}
+
+/// Revokes the own tokens of sessions that have ended without a logout, in the background.
+pub fn revoke_ended(app: &App) {
+    for session in app.sessions.take_ended() {
+        let app = app.clone();
+        tokio::spawn(async move {
+            let user = User {
+                session,
+                peer: None,
+            };
+            // If this fails, the audit log tells it, and the token expires by itself.
+            let _ = revoke_own_token(&app, &user).await;
+        });
     }
-    Ok(with_cookie(see("/login"), app.set_cookie(None, false)))
+}
+
+async fn revoke_own_token(app: &App, user: &User) -> Result<(), Fault> {
+    match &user.session.own_token {
+        Some(id) => user.admin(app).delete(&path(&["v1", "tokens", id])).await,
+        None => Ok(()),
+    }
 }
 
 async fn answer(app: &App, request: Request<Body>, is_link: bool) -> Response<Body> {
@@ -74,7 +90,9 @@ async fn answer(app: &App, request: Request<Body>, is_link: bool) -> Response<Bo
         Err(answer) => return answer,
     };
     let user = user_with(fields.get("token").to_owned(), peer.map(|peer| peer.0));
-    match begin(app, &user, is_link).await {
+    let begun = begin(app, &user, is_link).await;
+    revoke_ended(app);
+    match begun {
         Ok(cookie) => with_cookie(see("/cluster"), app.set_cookie(Some(&cookie), secure)),
         Err(fault) if fault.status == StatusCode::UNAUTHORIZED => {
             let why = match is_link {

@@ -4,9 +4,15 @@
 //! address itself gets it in a sandbox. A text is escaped into the page. A PDF document opens in a frame, in the
 //! viewer of the browser, which shares nothing with the page.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, header};
+use http_body_util::BodyExt;
+use hyper::body::Frame;
 
 use archipel_api::admin::types::ObjectInfo;
 
@@ -30,6 +36,9 @@ const PDF_POLICY: &str = "default-src 'none'; object-src 'self'; style-src 'unsa
     base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
 const PDF: &str = "application/pdf";
+
+/// The first bytes of every PDF document.
+const PDF_BEGINNING: &[u8] = b"%PDF-";
 
 /// The images that browsers show, by the ends of their names.
 const IMAGES: [(&str, &str); 8] = [
@@ -122,7 +131,7 @@ pub async fn of(
         Kind::Text => {
             let text = async {
                 let (_, store) = store_of(app, user, bucket, k).await?;
-                beginning(&store, &object.key, TEXT_BYTES).await
+                beginning(&store, &object.key).await
             };
             match text.await {
                 Ok(bytes) if bytes.contains(&0) => {
@@ -138,14 +147,59 @@ pub async fn of(
     }
 }
 
-async fn beginning(store: &Store<'_>, key: &str, bytes: u64) -> Result<Vec<u8>, Fault> {
-    let range = format!("bytes=0-{}", bytes - 1);
+/// Returns the beginning of a text.
+async fn beginning(store: &Store<'_>, key: &str) -> Result<Vec<u8>, Fault> {
+    let range = format!("bytes=0-{}", TEXT_BYTES - 1);
     let range = HeaderValue::from_str(&range).map_err(|error| Fault::internal(&error))?;
     let headers = HeaderMap::from_iter([(header::RANGE, range)]);
     let answer = store.get(key, "", headers).await?;
-    let read = axum::body::to_bytes(answer.into_body(), bytes as usize).await;
+    let read = axum::body::to_bytes(answer.into_body(), TEXT_BYTES as usize).await;
     let read = read.map_err(|error| Fault::internal(&error))?;
     Ok(read.to_vec())
+}
+
+/// A content of which the beginning has been read.
+struct Begun {
+    beginning: Option<Bytes>,
+    rest: Body,
+}
+
+impl Begun {
+    /// Reads at least so many bytes, or the whole content if it is shorter.
+    async fn read(mut rest: Body, bytes: usize) -> Result<Begun, Fault> {
+        let mut read = BytesMut::new();
+        while read.len() < bytes {
+            let Some(frame) = rest.frame().await else {
+                break;
+            };
+            let frame = frame.map_err(|error| Fault::internal(&error))?;
+            if let Some(data) = frame.data_ref() {
+                read.extend_from_slice(data);
+            }
+        }
+        let beginning = Some(read.freeze());
+        Ok(Begun { beginning, rest })
+    }
+
+    fn begins_with(&self, bytes: &[u8]) -> bool {
+        let beginning = self.beginning.as_ref();
+        beginning.is_some_and(|read| read.starts_with(bytes))
+    }
+}
+
+impl hyper::body::Body for Begun {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match self.beginning.take() {
+            Some(beginning) => Poll::Ready(Some(Ok(Frame::data(beginning)))),
+            None => Pin::new(&mut self.rest).poll_frame(context),
+        }
+    }
 }
 
 /// Sends an image or a PDF document for a page of the console.
@@ -165,9 +219,13 @@ pub async fn show(
         Some(Kind::Image(image)) => (image, IMAGE_POLICY),
         Some(Kind::Pdf) => {
             // Whatever says that it is such a document and is not must not reach the browser as one.
-            if beginning(&store, &which.o, 5).await? != b"%PDF-" {
+            // The bytes that are sent are checked: another request may read another content.
+            let body = std::mem::take(answer.body_mut());
+            let content = Begun::read(body, PDF_BEGINNING.len()).await?;
+            if !content.begins_with(PDF_BEGINNING) {
                 return Err(Fault::invalid("the content is no PDF document"));
             }
+            *answer.body_mut() = Body::new(content);
             (PDF, PDF_POLICY)
         }
         _ => return Err(Fault::invalid("there is no preview of this kind of object")),
@@ -185,6 +243,20 @@ pub async fn show(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn content_is_whole_after_its_beginning_was_read() {
+        for (content, is_one) in [("%PDF-1.4 and more", true), ("%PD", false), ("", false)] {
+            // One byte a frame: the beginning is in several.
+            let frames = content.bytes().map(|byte| Bytes::from(vec![byte]));
+            let frames: Vec<Result<Bytes, axum::Error>> = frames.map(Ok).collect();
+            let body = Body::from_stream(futures_util::stream::iter(frames));
+            let begun = Begun::read(body, PDF_BEGINNING.len()).await.unwrap();
+            assert_eq!(begun.begins_with(PDF_BEGINNING), is_one, "{content}");
+            let whole = Body::new(begun).collect().await.unwrap().to_bytes();
+            assert_eq!(whole, content);
+        }
+    }
 
     #[test]
     fn kind_is_that_of_the_type_or_else_of_the_name() {

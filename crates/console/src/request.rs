@@ -13,6 +13,7 @@ use http::{HeaderMap, Request, Response, header};
 use crate::App;
 use crate::fault::Fault;
 use crate::guard::same;
+use crate::login;
 use crate::session::Session;
 
 /// The header in which scripts send the secret of their session.
@@ -64,6 +65,7 @@ impl FromRequestParts<App> for User {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<User, Self::Rejection> {
         let cookie = app.cookie(&parts.headers);
         let session = cookie.and_then(|cookie| app.sessions.find(cookie));
+        login::revoke_ended(app);
         let session = session.ok_or_else(|| Redirect::to("/login").into_response())?;
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
         Ok(User { session, peer })

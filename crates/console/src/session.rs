@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// The most sessions at once. The one that was idle for longest gives way.
 const MAX_SESSIONS: usize = 256;
 
+/// The most sessions of one token, so that its logins end those of few others.
+const MAX_OF_TOKEN: usize = 16;
+
 /// A session ends after this time without a request.
 const IDLE_TIME: Duration = Duration::from_secs(2 * 3600);
 
@@ -29,14 +32,22 @@ pub struct Session {
     pub name: String,
     /// The secret that every change carries.
     pub csrf: String,
-    /// The id of a token that was made for this session alone and ends with it.
+    /// The id of a token that was made for this session alone. It is revoked when the session ends, and
+    /// expires [`LONGEST`] after the login in any case.
     pub own_token: Option<String>,
 }
 
 /// All sessions. The table holds digests of cookies, so that it opens nothing by itself.
 pub struct Sessions {
     random: Arc<dyn Random>,
-    all: Mutex<HashMap<[u8; 32], Entry>>,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    all: HashMap<[u8; 32], Entry>,
+    /// Sessions that ended otherwise than by a logout, and whose own token is still to be revoked.
+    ended: Vec<Arc<Session>>,
 }
 
 struct Entry {
@@ -49,11 +60,11 @@ impl Sessions {
     pub fn new(random: Arc<dyn Random>) -> Sessions {
         Sessions {
             random,
-            all: Mutex::new(HashMap::new()),
+            table: Mutex::default(),
         }
     }
 
-    /// Begins a session and returns its cookie.
+    /// Begins a session and returns its cookie. Others may end for it.
     pub fn begin(&self, token: String, name: String, own_token: Option<String>) -> String {
         let cookie = self.secret();
         let now = Instant::now();
@@ -67,40 +78,68 @@ impl Sessions {
             began: now,
             used: now,
         };
-        let mut all = self.all.lock();
-        all.retain(|_, entry| entry.is_live(now));
-        if all.len() >= MAX_SESSIONS
-            && let Some(idle) = all.iter().min_by_key(|(_, entry)| entry.used)
-        {
-            let idle = *idle.0;
-            all.remove(&idle);
-        }
-        all.insert(key(&cookie), entry);
+        let mut table = self.table.lock();
+        table.end_old(now);
+        let token = &entry.session.token;
+        table.make_room(MAX_OF_TOKEN, |session| session.token == *token);
+        table.make_room(MAX_SESSIONS, |_| true);
+        table.all.insert(key(&cookie), entry);
         cookie
     }
 
     /// Returns the session of a cookie, if it has not ended.
     pub fn find(&self, cookie: &str) -> Option<Arc<Session>> {
         let now = Instant::now();
-        let mut all = self.all.lock();
-        let entry = all.get_mut(&key(cookie))?;
-        if !entry.is_live(now) {
-            all.remove(&key(cookie));
-            return None;
-        }
+        let mut table = self.table.lock();
+        table.end_old(now);
+        let entry = table.all.get_mut(&key(cookie))?;
         entry.used = now;
         Some(entry.session.clone())
     }
 
-    /// Ends the session of a cookie.
+    /// Ends the session of a cookie. Its own token is left to the caller.
     pub fn end(&self, cookie: &str) {
-        self.all.lock().remove(&key(cookie));
+        self.table.lock().all.remove(&key(cookie));
+    }
+
+    /// Takes the sessions that ended by themselves, or for others, and have a token of their own, which
+    /// the caller revokes.
+    pub fn take_ended(&self) -> Vec<Arc<Session>> {
+        std::mem::take(&mut self.table.lock().ended)
     }
 
     fn secret(&self) -> String {
         let mut bytes = [0; SECRET_BYTES];
         self.random.fill(&mut bytes);
         hex::encode(bytes)
+    }
+}
+
+impl Table {
+    /// Ends the sessions whose time is over.
+    fn end_old(&mut self, now: Instant) {
+        let old = self.all.extract_if(|_, entry| !entry.is_live(now));
+        let old = old.map(|(_, entry)| entry.session);
+        self.ended
+            .extend(old.filter(|session| session.own_token.is_some()));
+    }
+
+    /// Ends the sessions of a group that were idle for longest, until the group has room for one more.
+    fn make_room(&mut self, most: usize, is_of_group: impl Fn(&Session) -> bool) {
+        loop {
+            let entries = self.all.iter();
+            let group = entries.filter(|(_, entry)| is_of_group(&entry.session));
+            if group.clone().count() < most {
+                return;
+            }
+            let idle = group.min_by_key(|(_, entry)| entry.used);
+            let Some(idle) = idle.map(|(key, _)| *key) else {
+                return;
+            };
+            let session = self.all.remove(&idle).map(|entry| entry.session);
+            self.ended
+                .extend(session.filter(|session| session.own_token.is_some()));
+        }
     }
 }
 
@@ -126,14 +165,29 @@ mod tests {
         Sessions::new(Arc::new(SystemRandom))
     }
 
-    fn begin(sessions: &Sessions) -> String {
-        sessions.begin("token".into(), "name".into(), None)
+    fn begin(sessions: &Sessions, token: &str) -> String {
+        sessions.begin(token.into(), "name".into(), None)
+    }
+
+    /// Begins a session with a token of its own.
+    fn begin_own(sessions: &Sessions, id: &str) -> String {
+        sessions.begin(id.into(), "name".into(), Some(id.into()))
+    }
+
+    fn ended(sessions: &Sessions) -> Vec<String> {
+        let ended = sessions.take_ended();
+        let ids = ended.iter().map(|session| session.own_token.clone());
+        ids.map(Option::unwrap).collect()
+    }
+
+    fn count(sessions: &Sessions) -> usize {
+        sessions.table.lock().all.len()
     }
 
     #[tokio::test(start_paused = true)]
     async fn sessions_end_when_idle_and_at_last_in_any_case() {
         let sessions = sessions();
-        let (idle, busy) = (begin(&sessions), begin(&sessions));
+        let (idle, busy) = (begin(&sessions, "token"), begin(&sessions, "token"));
         for _ in 0..11 {
             tokio::time::advance(Duration::from_secs(3600)).await;
             assert!(sessions.find(&busy).is_some());
@@ -141,28 +195,58 @@ mod tests {
         assert!(sessions.find(&idle).is_none());
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert!(sessions.find(&busy).is_none());
-        assert!(sessions.all.lock().is_empty());
+        assert_eq!(count(&sessions), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_session_gives_way() {
         let sessions = sessions();
-        let first = begin(&sessions);
+        let first = begin(&sessions, "first");
         tokio::time::advance(Duration::from_secs(1)).await;
-        let second = begin(&sessions);
+        let second = begin_own(&sessions, "second");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(sessions.find(&first).is_some());
-        for _ in 2..=MAX_SESSIONS {
-            begin(&sessions);
+        for number in 2..=MAX_SESSIONS {
+            begin(&sessions, &format!("token {number}"));
         }
-        assert_eq!(sessions.all.lock().len(), MAX_SESSIONS);
+        assert_eq!(count(&sessions), MAX_SESSIONS);
+        assert_eq!(ended(&sessions), ["second"]);
         assert!(sessions.find(&first).is_some() && sessions.find(&second).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn logins_with_one_token_end_no_sessions_of_others() {
+        let sessions = sessions();
+        let other = begin(&sessions, "other");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let first = begin(&sessions, "token");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for _ in 0..MAX_SESSIONS {
+            begin(&sessions, "token");
+        }
+        assert_eq!(count(&sessions), 1 + MAX_OF_TOKEN);
+        assert!(sessions.find(&other).is_some() && sessions.find(&first).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn own_tokens_of_idle_sessions_are_left_to_be_revoked_once() {
+        let sessions = sessions();
+        begin_own(&sessions, "idle");
+        let left = begin_own(&sessions, "left");
+        sessions.end(&left);
+        tokio::time::advance(IDLE_TIME).await;
+        let busy = begin_own(&sessions, "busy");
+        assert_eq!(ended(&sessions), ["idle"]);
+        assert!(sessions.find(&busy).is_some() && ended(&sessions).is_empty());
+        tokio::time::advance(IDLE_TIME).await;
+        assert!(sessions.find("no cookie").is_none());
+        assert_eq!(ended(&sessions), ["busy"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn ended_session_is_gone() {
         let sessions = sessions();
-        let cookie = begin(&sessions);
+        let cookie = begin(&sessions, "token");
         sessions.end(&cookie);
         assert!(sessions.find(&cookie).is_none());
     }

@@ -11,7 +11,8 @@ const KEY: &str = "dir%2Fa%20b%2B.txt";
 async fn with_versions() -> (Site, Vec<String>) {
     let site = logged_in().await;
     site.bucket("photos").await;
-    let on = site.model.set_versioning("photos", Versioning::Enabled);
+    let bucket = site.model.bucket("photos").unwrap().unwrap();
+    let on = site.model.set_versioning(&bucket, Versioning::Enabled);
     on.await.unwrap();
     for content in ["first", "second", "third"] {
         let upload = format!("/buckets/photos/upload?o={KEY}");
@@ -67,6 +68,30 @@ async fn old_version_is_downloaded_restored_and_deleted() {
 }
 
 #[tokio::test]
+async fn preview_checks_the_version_that_it_sends() {
+    let (site, _) = with_versions().await;
+    let script = "<script>alert(1)</script>";
+    site.store_as(KEY, "application/pdf", script).await;
+    site.store_as(KEY, "application/pdf", "%PDF-1.4").await;
+    let ids = site.versions().await;
+    let preview = async |version: &str| {
+        let path = format!("/buckets/photos/preview?o={KEY}&v={version}");
+        site.get(&path).await
+    };
+    let raw = preview(&ids[1]).await;
+    assert_eq!(raw.status, StatusCode::BAD_REQUEST);
+    assert!(!raw.text.contains(script), "{}", raw.text);
+    // Below a delete marker, where no current version can be read.
+    let form = format!("o={KEY}");
+    let deleted = site.post("/buckets/photos/delete", &form);
+    assert_eq!(deleted.await.status, StatusCode::SEE_OTHER);
+    let document = preview(&ids[0]).await;
+    assert_eq!(document.header("content-type"), "application/pdf");
+    assert_eq!(document.header("content-length"), "8");
+    assert_eq!(document.text, "%PDF-1.4");
+}
+
+#[tokio::test]
 async fn deleted_object_is_found_and_comes_back() {
     let (site, ids) = with_versions().await;
     let form = format!("o={KEY}");
@@ -92,7 +117,8 @@ async fn protected_version_cannot_be_deleted_until_the_protection_ends() {
         .change_version(&ids[0], "retain&mode=GOVERNANCE&day=2099-01-01")
         .await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
-    let lock = site.model.set_bucket_lock("photos", Default::default());
+    let bucket = site.model.bucket("photos").unwrap().unwrap();
+    let lock = site.model.set_bucket_lock(&bucket, Default::default());
     lock.await.unwrap();
     let change = "retain&mode=GOVERNANCE&day=2099-01-01";
     let kept = site.change_version(&ids[0], change).await;

@@ -1,9 +1,21 @@
 //! Logins, links, logouts, and what a token may not do.
 
+use std::time::Duration;
+
+use axum::body::Body;
 use http::{Request, StatusCode};
 
-use super::{TOKEN, logged_in, site};
-use axum::body::Body;
+use super::{Site, TOKEN, logged_in, site};
+
+/// Logs in with a link.
+async fn by_link() -> Site {
+    let mut site = site().await;
+    let form = format!("token={}", site.token("all", true).await);
+    let reply = site.post_bare("/login/link", &form).await;
+    assert_eq!(reply.status, StatusCode::SEE_OTHER, "{}", reply.text);
+    site.take_cookie(&reply);
+    site.with_secret().await
+}
 
 #[tokio::test]
 async fn wrong_token_is_refused_without_a_cookie() {
@@ -68,6 +80,33 @@ async fn link_logs_in_once_and_its_token_ends_with_the_logout() {
     assert_eq!(site.model.admin_tokens().unwrap().len(), 1);
     assert!(site.post("/logout", "").await.asks_for_login());
     assert_eq!(site.model.admin_tokens().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn logout_removes_the_cookie_also_if_the_token_cannot_be_revoked() {
+    let site = by_link().await;
+    let id = site.model.admin_tokens().unwrap().remove(0).id.clone();
+    site.model.revoke_admin_token(&id).await.unwrap();
+    let reply = site.post("/logout", "").await;
+    assert!(reply.asks_for_login(), "{}", reply.text);
+    assert!(reply.header("set-cookie").contains("Max-Age=0"));
+}
+
+#[tokio::test]
+async fn token_of_a_link_ends_with_an_idle_session() {
+    let site = by_link().await;
+    assert_eq!(site.model.admin_tokens().unwrap().len(), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2 * 3600)).await;
+    tokio::time::resume();
+    assert!(site.get("/cluster").await.asks_for_login());
+    let revoked = async {
+        while !site.model.admin_tokens().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let revoked = tokio::time::timeout(Duration::from_secs(60), revoked).await;
+    revoked.expect("the token is revoked");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ impl Site {
         begun["id"].as_str().unwrap().to_owned()
     }
 
-    async fn store_as(&self, name: &str, content_type: &str, content: &'static str) {
+    pub(super) async fn store_as(&self, name: &str, content_type: &str, content: &'static str) {
         let request = Request::put(format!("/buckets/photos/upload?o={name}"))
             .header("x-console-csrf", &self.csrf)
             .header(header::CONTENT_LENGTH, content.len())
