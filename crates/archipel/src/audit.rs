@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use std::time::Duration;
 use archipel_api::audit::{Audit, Lines};
 use archipel_api::webhook::Webhook;
 use archipel_base::clock::WallClock;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 
@@ -50,7 +51,7 @@ pub fn open(
         targets.push(Target::Blocking(Box::new(file)));
     }
     if settings.stdout {
-        targets.push(Target::Blocking(Box::new(Stdout)));
+        targets.push(Target::Blocking(Box::new(Stdout::default())));
     }
     if let Some(address) = &settings.webhook {
         let webhook = Webhook::new(address.clone(), None).map_err(|why| {
@@ -61,6 +62,12 @@ pub fn open(
     }
     let registry = registry.sub_registry_with_prefix("archipel");
     let (audit, lines) = Audit::new(targets.len(), clock, registry);
+    let refused = Counter::default();
+    registry.register(
+        "audit_refused_lines",
+        "Lines of the audit log that its webhook refused for good",
+        refused.clone(),
+    );
     let mut tasks = JoinSet::new();
     for (target, lines) in targets.into_iter().zip(lines) {
         match target {
@@ -73,7 +80,7 @@ pub fn open(
                 });
             }
             Target::Webhook(webhook) => {
-                tasks.spawn(send(*webhook, lines));
+                tasks.spawn(send(*webhook, lines, refused.clone()));
             }
         }
     }
@@ -101,18 +108,45 @@ trait Sink: Send {
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
+/// Writes whole lines. `is_torn` remembers that a write failed in the middle of a line, so that the next
+/// one begins a new line.
+fn write_lines(to: &mut impl Write, is_torn: &mut bool, lines: &[u8]) -> io::Result<()> {
+    if *is_torn {
+        to.write_all(b"\n")?;
+        *is_torn = false;
+    }
+    let mut rest = lines;
+    while !rest.is_empty() {
+        match to.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                let (written, left) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+                *is_torn = !written.ends_with(b"\n");
+                rest = left;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    to.flush()
+}
+
 /// A file that may be renamed at any time: the next lines then go to a new file.
 struct LogFile {
     path: PathBuf,
     file: File,
+    is_torn: bool,
 }
 
 impl LogFile {
     fn open(path: &Path) -> io::Result<LogFile> {
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).mode(0o600).open(path)?;
-        let path = path.to_owned();
-        Ok(LogFile { path, file })
+        Ok(LogFile {
+            is_torn: is_torn(path, &file),
+            path: path.to_owned(),
+            file,
+        })
     }
 
     /// Returns true if the path no longer names the open file.
@@ -126,23 +160,36 @@ impl LogFile {
     }
 }
 
+/// Returns true if a file ends in the middle of a line, as an earlier run may have left it.
+fn is_torn(path: &Path, file: &File) -> bool {
+    // Opening a pipe to read from it would take lines away.
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file);
+    let last = metadata.and_then(|metadata| metadata.len().checked_sub(1));
+    last.is_some_and(|last| {
+        let mut end = [0];
+        let read = File::open(path).and_then(|file| file.read_exact_at(&mut end, last));
+        read.is_ok() && end != *b"\n"
+    })
+}
+
 impl Sink for LogFile {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.is_rotated() {
             *self = LogFile::open(&self.path)?;
         }
-        self.file.write_all(lines)
+        write_lines(&mut self.file, &mut self.is_torn, lines)
     }
 }
 
 /// Standard output.
-struct Stdout;
+#[derive(Default)]
+struct Stdout {
+    is_torn: bool,
+}
 
 impl Sink for Stdout {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(lines)?;
-        stdout.flush()
+        write_lines(&mut io::stdout().lock(), &mut self.is_torn, lines)
     }
 }
 
@@ -156,7 +203,7 @@ fn on_thread(
     thread.spawn(move || {
         let mut failing = false;
         while let Some(batch) = next_blocking(&mut lines) {
-            match sink.write(&batch) {
+            match sink.write(&batch.concat()) {
                 Ok(()) => failing = false,
                 // The lines are lost. A log of errors as long as the audit log would help nobody.
                 Err(error) if !failing => {
@@ -172,62 +219,60 @@ fn on_thread(
 }
 
 /// Waits for lines and takes all that are there, up to a bound.
-fn next_blocking(lines: &mut Lines) -> Option<Bytes> {
+fn next_blocking(lines: &mut Lines) -> Option<Vec<Bytes>> {
     let first = lines.blocking_recv()?;
     Some(batch(first, lines))
 }
 
-fn batch(first: Bytes, lines: &mut Lines) -> Bytes {
-    let mut batch = BytesMut::from(&first[..]);
-    for _ in 1..BATCH_LINES {
-        match lines.try_recv() {
-            Ok(line) => batch.extend_from_slice(&line),
-            Err(_) => break,
-        }
-    }
-    batch.freeze()
+fn batch(first: Bytes, lines: &mut Lines) -> Vec<Bytes> {
+    let further = std::iter::from_fn(|| lines.try_recv().ok());
+    std::iter::once(first)
+        .chain(further.take(BATCH_LINES - 1))
+        .collect()
 }
 
-/// Posts lines to a webhook until they end. An answer other than 2xx, or none, is tried again; the
-/// queue loses lines meanwhile.
-async fn send(webhook: Webhook, mut lines: Lines) {
+/// Posts lines to a webhook until they end. A batch that fails is tried again, and the queue loses lines
+/// meanwhile. A batch that is refused for good is halved, so that only those lines are dropped that are
+/// refused alone. The pause after each of them leaves time to correct a wrong address.
+async fn send(webhook: Webhook, mut lines: Lines, refused: Counter) {
     let mut failing = false;
     while let Some(first) = lines.recv().await {
-        let batch = batch(first, &mut lines);
-        while let Err(why) = webhook.post("application/x-ndjson", batch.clone()).await {
+        let mut batches = vec![batch(first, &mut lines)];
+        while let Some(mut batch) = batches.pop() {
+            let message = Bytes::from(batch.concat());
+            let Err(why) = webhook.post("application/x-ndjson", message).await else {
+                failing = false;
+                continue;
+            };
+            let is_refused = is_refusal(&why);
+            if is_refused && batch.len() > 1 {
+                let second = batch.split_off(batch.len() / 2);
+                batches.extend([second, batch]);
+                continue;
+            }
             if !failing {
-                tracing::error!(
-                    why,
-                    "the webhook of the audit log fails; later lines may be lost"
-                );
+                tracing::error!(why, "the webhook of the audit log fails; lines may be lost");
             }
             failing = true;
+            if is_refused {
+                refused.inc();
+            } else {
+                batches.push(batch);
+            }
             tokio::time::sleep(WEBHOOK_PAUSE).await;
         }
-        failing = false;
     }
+}
+
+/// Returns true if a failure of a webhook is an answer that another attempt would get, too: 4xx, but
+/// not that the server has waited for too long or gets too many.
+fn is_refusal(why: &str) -> bool {
+    let status = why
+        .strip_prefix("it answered ")
+        .and_then(|text| text.get(..3));
+    let status = status.and_then(|text| text.parse::<u16>().ok());
+    status.is_some_and(|status| (400..500).contains(&status) && !matches!(status, 408 | 429))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::{LogFile, Sink};
-
-    #[test]
-    fn renamed_file_gets_no_further_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("audit.log");
-        let mut log = LogFile::open(&path).unwrap();
-        log.write(b"1\n").unwrap();
-        let rotated = folder.path().join("audit.log.1");
-        fs::rename(&path, &rotated).unwrap();
-        log.write(b"2\n").unwrap();
-        log.write(b"3\n").unwrap();
-        assert_eq!(fs::read_to_string(&rotated).unwrap(), "1\n");
-        assert_eq!(fs::read_to_string(&path).unwrap(), "2\n3\n");
-        fs::remove_file(&path).unwrap();
-        log.write(b"4\n").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "4\n");
-    }
-}
+mod tests;

@@ -24,21 +24,44 @@ use crate::acme::door::PlainDoor;
 use crate::config::{self, Settings};
 use crate::listeners::{self, Addresses};
 
+/// The settings of all endpoints.
+pub struct Common {
+    settings: Arc<Settings>,
+    limits: Limits,
+}
+
+impl Common {
+    /// Reads the settings. Call it once: a copy of the networks of proxies stays in memory for good.
+    pub fn new(settings: Arc<Settings>) -> Common {
+        let limits = limits(&settings);
+        Common { settings, limits }
+    }
+
+    fn rates(&self) -> Rates {
+        let limits = &self.settings.limits;
+        Rates::new(
+            limits.requests_per_second_per_address,
+            limits.requests_per_second_per_user,
+        )
+    }
+}
+
 /// Creates the S3 API on `model`, with its metrics in `registry`.
 pub fn s3(
-    settings: &Settings,
+    common: &Common,
     model: &Model,
     clock: Arc<dyn WallClock>,
     audit: Audit,
     registry: &mut Registry,
 ) -> S3 {
+    let settings = &common.settings;
     let config = S3Config {
         region: settings.s3.region.clone(),
         base_domains: settings.s3.base_domains.clone(),
         signature_v2: settings.s3.signature_v2,
         plain_keys: settings.s3.sse_c_over_http,
-        limits: limits(settings),
-        rates: rates(settings),
+        limits: common.limits,
+        rates: common.rates(),
         audit,
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "s3");
@@ -55,7 +78,7 @@ pub fn health(admin: Arc<Admin>) -> HealthSource {
 
 /// Creates the websites of `model`, with their metrics in `registry`.
 pub fn web(
-    settings: &Settings,
+    common: &Common,
     root_domain: Option<&str>,
     model: &Model,
     audit: Audit,
@@ -63,8 +86,8 @@ pub fn web(
 ) -> Web {
     let config = WebConfig {
         root_domain: root_domain.map(str::to_owned),
-        limits: limits(settings),
-        rates: rates(settings),
+        limits: common.limits,
+        rates: common.rates(),
         audit,
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "web");
@@ -79,7 +102,7 @@ const K2V_HEAD_BYTES: usize = 8 << 10;
 
 /// Creates the K2V API on `model`, with its metrics in `registry`.
 pub fn k2v(
-    settings: &Settings,
+    common: &Common,
     of_k2v: &config::K2v,
     model: &Model,
     clock: Arc<dyn WallClock>,
@@ -87,7 +110,7 @@ pub fn k2v(
     registry: &mut Registry,
 ) -> K2v {
     let config = K2vConfig {
-        region: settings.s3.region.clone(),
+        region: common.settings.s3.region.clone(),
         limits: Limits {
             connections: of_k2v.connections as usize,
             // Each poll over HTTP/1.1 takes a connection, and one application may have many.
@@ -96,9 +119,9 @@ pub fn k2v(
             half_close: false,
             streams: K2V_STREAMS,
             head_bytes: K2V_HEAD_BYTES,
-            ..limits(settings)
+            ..common.limits
         },
-        rates: rates(settings),
+        rates: common.rates(),
         audit,
     };
     let registry = registry.sub_registry_with_prefix("archipel");
@@ -106,8 +129,8 @@ pub fn k2v(
 }
 
 /// Creates the door that answers an authority over plain HTTP.
-pub fn plain(settings: &Settings, acme: Acme, metrics: Metrics) -> PlainDoor {
-    PlainDoor::new(acme, limits(settings), metrics)
+pub fn plain(common: &Common, acme: Acme, metrics: Metrics) -> PlainDoor {
+    PlainDoor::new(acme, common.limits, metrics)
 }
 
 /// Registers the metrics of a door.
@@ -117,7 +140,7 @@ pub fn metrics_of(door: &str, registry: &mut Registry) -> Metrics {
 
 /// Creates the web console over the admin API and S3 of this node.
 pub fn console(
-    settings: &Settings,
+    common: &Common,
     of_console: &config::Console,
     admin: Inside,
     s3: S3,
@@ -125,9 +148,10 @@ pub fn console(
     addresses: Addresses,
     metrics: Metrics,
 ) -> Console {
+    let settings = &common.settings;
     let here = || listeners::url(settings, "s3", addresses.s3);
     let config = ConsoleConfig {
-        limits: limits(settings),
+        limits: common.limits,
         port: addresses.console.map_or(0, |at| at.port()),
         s3_url: of_console.s3_url.clone().unwrap_or_else(here),
         region: settings.s3.region.clone(),
@@ -144,20 +168,12 @@ fn limits(settings: &Settings) -> Limits {
         connections_per_address: of_address.unwrap_or(defaults.connections_per_address),
         spares_loopback: of_address.is_none(),
         proxies: Proxies {
-            // Once at the start.
             networks: settings.limits.trusted_proxies.clone().leak(),
             header: settings.limits.proxy_header,
         },
         shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
         ..defaults
     }
-}
-
-fn rates(settings: &Settings) -> Rates {
-    Rates::new(
-        settings.limits.requests_per_second_per_address,
-        settings.limits.requests_per_second_per_user,
-    )
 }
 
 /// Serves a door until `stop` turns true and the running requests have ended. `tracer` begins their spans.

@@ -179,23 +179,24 @@ impl Node {
         let audit = opened.0;
         self.audit = opened.1;
         let (settings, model) = (self.settings.clone(), self.model.clone());
+        let common = endpoints::Common::new(settings.clone());
         let (of_s3, log) = (clock.clone(), audit.clone());
-        let s3 = endpoints::s3(&settings, &model, of_s3, log, &mut registry);
+        let s3 = endpoints::s3(&common, &model, of_s3, log, &mut registry);
         self.open_door("s3", s3.clone(), listeners.s3);
         let of_acme = endpoints::metrics_of("acme", &mut registry);
         if let (Some(listener), Some(acme)) = (listeners.plain, &self.acme) {
-            let plain = endpoints::plain(&settings, acme.clone(), of_acme);
+            let plain = endpoints::plain(&common, acme.clone(), of_acme);
             self.open_door("acme", plain, listener);
         }
         metrics::certificates::register(&mut registry, self.acme.clone());
         if let (Some(listener), Some(web)) = (listeners.web, &settings.web) {
             let root = web.root_domain.as_deref();
-            let web = endpoints::web(&settings, root, &model, audit.clone(), &mut registry);
+            let web = endpoints::web(&common, root, &model, audit.clone(), &mut registry);
             self.open_door("web", web, listener);
         }
         if let (Some(listener), Some(of_k2v)) = (listeners.k2v, &settings.k2v) {
             let (clock, audit) = (clock.clone(), audit.clone());
-            let k2v = endpoints::k2v(&settings, of_k2v, &model, clock, audit, &mut registry);
+            let k2v = endpoints::k2v(&common, of_k2v, &model, clock, audit, &mut registry);
             self.open_door("k2v", k2v, listener);
         }
         let pages = endpoints::metrics_of("console", &mut registry);
@@ -223,7 +224,7 @@ impl Node {
         s3.set_health(endpoints::health(admin.clone()));
         if let (Some(listener), Some(of_console)) = (listeners.console, &settings.console) {
             let (inside, at) = (Inside::new(admin.clone()), self.addresses);
-            let console = endpoints::console(&settings, of_console, inside, s3, clock, at, pages);
+            let console = endpoints::console(&common, of_console, inside, s3, clock, at, pages);
             self.open_door("console", console, listener);
         }
         let path = &self.settings.admin.socket;
@@ -285,8 +286,8 @@ impl Node {
         self.addresses
     }
 
-    /// Serves until SIGINT or SIGTERM and then stops. Running requests get the time that the
-    /// settings allow. A second signal ends the process at once.
+    /// Serves until SIGINT or SIGTERM, or until an endpoint ends, and then stops. Running requests get
+    /// the time that the settings allow. A second signal ends the process at once.
     ///
     /// # Errors
     /// A text for the operator: an endpoint ended, storage could not be closed cleanly, or a second
@@ -294,14 +295,17 @@ impl Node {
     pub async fn run_until_signal(mut self) -> Result<(), String> {
         let deadline_seconds = self.settings.limits.shutdown_seconds;
         let signal = tokio::select! {
-            signal = self.signals.next() => signal,
+            signal = self.signals.next() => Some(signal),
             // The endpoints end only when they are told to.
-            _ = self.tasks.join_next() => return Err("an endpoint ended unexpectedly: see the log".into()),
+            _ = self.tasks.join_next() => None,
         };
+        if signal.is_none() {
+            tracing::error!("an endpoint ended unexpectedly");
+        }
         tracing::info!(
             signal,
             deadline_seconds,
-            "stopping; a second signal ends the process at once"
+            "stopping; another signal ends the process at once"
         );
         let Node {
             mut signals,
@@ -331,7 +335,10 @@ impl Node {
             close(&store).await
         };
         tokio::select! {
-            ended = end => ended,
+            ended = end => match signal {
+                Some(_) => ended,
+                None => ended.and(Err("an endpoint ended unexpectedly: see the log".into())),
+            },
             signal = signals.next() => Err(format!("ended at once by a second signal ({signal})")),
         }
     }
@@ -354,5 +361,27 @@ async fn close(store: &Store) -> Result<(), String> {
         }
         Ok(Err(error)) => Err(format!("storage did not close cleanly: {error}")),
         Err(_) => Err("storage did not close in time".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn node_stops_in_order_when_an_endpoint_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let settings = config::for_demo(folder.path().to_owned(), any, any, any, any);
+        let mut node = Node::start(settings).await.unwrap();
+        let socket = node.settings.admin.socket.clone();
+        assert!(socket.exists());
+        node.tasks.spawn(async {});
+        let error = node.run_until_signal().await.unwrap_err();
+        // An error of storage would stand here instead.
+        assert!(error.starts_with("an endpoint ended"), "{error}");
+        assert!(!socket.exists(), "the node did not stop in order");
     }
 }

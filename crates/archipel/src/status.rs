@@ -12,8 +12,8 @@ use archipel_base::clock::WallClock;
 use archipel_cluster::layout::LEVEL;
 use archipel_cluster::membership::Member;
 use archipel_net::dual::is_tcp;
-use archipel_storage::Store;
 use archipel_storage::blocks::{self, DiskState};
+use archipel_storage::{Error, Store};
 use futures_util::future::BoxFuture;
 
 use crate::acme::Acme;
@@ -71,7 +71,9 @@ impl NodeView {
     }
 
     async fn look(&self) -> NodeStatus {
-        let disks = self.disks().await;
+        let blocks = self.store.blocks().clone();
+        let disks = self.store.blocks().pool().run(move || Ok(blocks.disks()));
+        let disks = disks.await;
         let mut status = NodeStatus {
             node_id: self.node_id.clone(),
             version: version::VERSION.into(),
@@ -105,9 +107,20 @@ impl NodeView {
             }
             Err(error) => status.troubles.push(format!("metadata: {error}")),
         }
-        status.troubles.extend(disks.iter().filter_map(trouble));
-        status.disks = disks;
+        self.add_disks(&mut status, disks);
         status
+    }
+
+    fn add_disks(&self, status: &mut NodeStatus, disks: Result<Vec<blocks::DiskStatus>, Error>) {
+        match disks {
+            Ok(disks) => {
+                status.disks = disks.into_iter().map(|disk| self.shown(disk)).collect();
+                let troubles = status.disks.iter().filter_map(trouble);
+                status.troubles.extend(troubles);
+            }
+            // A list without disks would look like a node without disks.
+            Err(error) => status.troubles.push(format!("disks: {error}")),
+        }
     }
 
     fn no_room(&self) -> String {
@@ -118,14 +131,7 @@ impl NodeView {
         )
     }
 
-    /// Returns the disks in the order of their numbers, with their current paths.
-    async fn disks(&self) -> Vec<DiskStatus> {
-        let blocks = self.store.blocks().clone();
-        let ask = self.store.blocks().pool().run(move || Ok(blocks.disks()));
-        let asked = ask.await.unwrap_or_default();
-        asked.into_iter().map(|disk| self.shown(disk)).collect()
-    }
-
+    /// Returns a disk with its current path.
     fn shown(&self, disk: blocks::DiskStatus) -> DiskStatus {
         let number = self.numbers.iter().position(|number| *number == disk.id);
         let configured = number.and_then(|place| self.settings.disks.get(place));
@@ -253,5 +259,39 @@ impl NodeView {
             state,
             ..NodeInfo::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::clock::SystemClock;
+
+    use crate::{config, storage};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn disks_that_cannot_be_asked_are_a_trouble() {
+        let folder = tempfile::tempdir().unwrap();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let settings = config::for_demo(folder.path().to_owned(), any, any, any, any);
+        let settings = Arc::new(settings);
+        let identity = Identity::load(folder.path()).unwrap();
+        let storage = storage::open(settings.clone(), &identity).await.unwrap();
+        let addresses = Addresses {
+            s3: any,
+            web: None,
+            k2v: None,
+            console: None,
+        };
+        let clock = Arc::new(SystemClock);
+        let view = NodeView::new(settings, storage, &identity, addresses, clock, None, None);
+        let status = view.look().await;
+        assert_eq!((status.disks.len(), status.troubles.len()), (1, 0));
+        let mut status = NodeStatus::default();
+        let failed = Error::Failed("a storage job panicked".into());
+        view.add_disks(&mut status, Err(failed));
+        let trouble = "disks: storage failed: a storage job panicked";
+        assert_eq!(status.troubles, [trouble]);
     }
 }

@@ -58,9 +58,13 @@ struct Shared {
     tls: Tls,
     clock: Arc<dyn WallClock>,
     domains: Mutex<BTreeMap<String, Domain>>,
-    /// The challenges that were read last. Who asks meanwhile waits for the read.
-    looked: tokio::sync::Mutex<BTreeMap<String, (Instant, Option<Challenge>)>>,
+    /// The challenge of each domain of the settings. Requests for it wait for a read of it, and for no
+    /// other.
+    looked: BTreeMap<String, tokio::sync::Mutex<Looked>>,
 }
+
+/// A challenge, and when it was read last.
+type Looked = Option<(Instant, Option<Challenge>)>;
 
 /// What this node knows of a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,12 +127,12 @@ impl Acme {
         tls: Tls,
         clock: Arc<dyn WallClock>,
     ) -> Acme {
-        let names = settings.domains.iter();
-        let domains = names.map(|name| (name.clone(), Domain::default()));
+        let names = settings.domains.iter().cloned();
+        let domains = names.clone().map(|name| (name, Domain::default()));
         let acme = Acme(Arc::new(Shared {
             domains: Mutex::new(domains.collect()),
             folder: files::folder(data_dir),
-            looked: tokio::sync::Mutex::default(),
+            looked: names.map(|name| (name, Default::default())).collect(),
             settings,
             model,
             tls,
@@ -362,16 +366,13 @@ impl Acme {
 
     /// Returns the challenge of an order under way.
     async fn challenge(&self, name: &str) -> Option<Challenge> {
-        if !self.0.settings.domains.iter().any(|domain| domain == name) {
-            return None;
-        }
-        let mut looked = self.0.looked.lock().await;
-        match looked.get(name) {
+        let mut looked = self.0.looked.get(name)?.lock().await;
+        match &*looked {
             Some((at, challenge)) if at.elapsed() < LOOKED => challenge.clone(),
             _ => {
                 let row = self.0.model.certificate_of(self.name(name)).await;
                 let challenge = row.ok().and_then(|row| row.challenge);
-                looked.insert(name.to_owned(), (Instant::now(), challenge.clone()));
+                *looked = Some((Instant::now(), challenge.clone()));
                 challenge
             }
         }

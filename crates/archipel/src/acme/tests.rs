@@ -1,6 +1,7 @@
 //! Copies of certificates, the time that they are valid, and what operators are told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_api::serve::tls::Tls;
 use archipel_base::clock::SystemClock;
@@ -13,6 +14,7 @@ use super::{Acme, files, order};
 use crate::config;
 
 const DOMAIN: &str = "s3.example.org";
+const OTHER_DOMAIN: &str = "web.example.org";
 
 /// A certificate and its key, valid from 2026-01-01 until 2026-03-31.
 fn made() -> (String, String) {
@@ -36,7 +38,7 @@ async fn model() -> Model {
 
 fn settings() -> config::Acme {
     config::Acme {
-        domains: vec![DOMAIN.into()],
+        domains: vec![DOMAIN.into(), OTHER_DOMAIN.into()],
         contact: None,
         // Nobody listens at port 1.
         directory: "https://127.0.0.1:1/directory".into(),
@@ -133,4 +135,15 @@ async fn proof_is_made_for_a_domain_with_a_challenge_only() {
     assert!(acme.proof(DOMAIN).await.is_some());
     assert!(acme.proof("other.example.org").await.is_none());
     assert_eq!(acme.challenge(DOMAIN).await, Some(challenge));
+}
+
+#[tokio::test]
+async fn slow_read_for_a_domain_keeps_no_other_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model().await;
+    let acme = acme(folder.path(), &model);
+    let _reading = acme.0.looked[DOMAIN].lock().await;
+    let other = acme.challenge(OTHER_DOMAIN);
+    let other = tokio::time::timeout(Duration::from_secs(60), other).await;
+    assert_eq!(other, Ok(None));
 }
