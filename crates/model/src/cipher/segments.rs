@@ -147,40 +147,46 @@ impl Opener {
         Some((opener, if left == 0 { 0..0 } else { sealed }))
     }
 
+    /// Returns the sealed bytes that the next segment still lacks. Pieces of this size are copied once.
+    pub fn lacks(&self) -> usize {
+        let wanted = match self.segment + 1 == self.segments {
+            true => self.last_bytes,
+            false => SEALED_BYTES as usize,
+        };
+        wanted - self.held.len()
+    }
+
     /// Appends sealed bytes, and returns the content of the range that they complete.
     pub fn push(&mut self, mut sealed: &[u8]) -> Result<Vec<u8>, Unopened> {
-        let mut content = Vec::new();
-        while !sealed.is_empty() {
-            let wanted = match self.segment + 1 == self.segments {
-                true => self.last_bytes,
-                false => SEALED_BYTES as usize,
-            };
-            let room = wanted - self.held.len();
-            let (now, later) = sealed.split_at(room.min(sealed.len()));
-            self.held.extend_from_slice(now);
+        let mut content = Vec::with_capacity(self.held.len() + sealed.len());
+        while let Some((now, later)) = sealed.split_at_checked(self.lacks())
+            && !now.is_empty()
+        {
+            let begin = content.len();
+            content.append(&mut self.held);
+            content.extend_from_slice(now);
+            self.open(&mut content, begin)?;
             sealed = later;
-            if self.held.len() == wanted {
-                self.open(&mut content)?;
-            }
         }
+        self.held.extend_from_slice(sealed);
         Ok(content)
     }
 
-    fn open(&mut self, to: &mut Vec<u8>) -> Result<(), Unopened> {
+    /// Opens the segment whose sealed bytes begin there, in its place.
+    fn open(&mut self, content: &mut Vec<u8>, begin: usize) -> Result<(), Unopened> {
         if self.segment >= self.segments {
             return Err(Unopened);
         }
         let nonce = nonce(self.segment, self.segment + 1 == self.segments);
-        let opened = self
-            .cipher
-            .open_in_place(nonce, Aad::empty(), &mut self.held);
-        let opened = opened.map_err(|_| Unopened)?;
-        let wanted = opened.get(self.skip..).unwrap_or_default();
-        let length = wanted.len().min(self.left.try_into().unwrap_or(usize::MAX));
-        to.extend_from_slice(wanted.get(..length).unwrap_or_default());
-        self.left -= length as u64;
+        let sealed = content.get_mut(begin..).unwrap_or_default();
+        let opened = self.cipher.open_in_place(nonce, Aad::empty(), sealed);
+        let length = opened.map_err(|_| Unopened)?.len();
+        let skip = self.skip.min(length);
+        let wanted = (length - skip).min(self.left.try_into().unwrap_or(usize::MAX));
+        content.truncate(begin + skip + wanted);
+        content.drain(begin..begin + skip);
+        self.left -= wanted as u64;
         self.skip = 0;
-        self.held.clear();
         self.segment += 1;
         Ok(())
     }

@@ -83,11 +83,11 @@ impl Feeder {
         if self.opener.is_none() {
             return self.sender.send(Ok(stored)).await.map_err(|_| Stop);
         }
-        for sealed in stored.chunks(SEGMENT_BYTES) {
-            let opened = match &mut self.opener {
-                Some(opener) => opener.push(sealed).map_err(|_| not_opened()),
-                None => Ok(Vec::new()),
-            };
+        let mut sealed = &stored[..];
+        while let Some(opener) = self.opener.as_mut().filter(|_| !sealed.is_empty()) {
+            let (now, later) = sealed.split_at(opener.lacks().clamp(1, sealed.len()));
+            let opened = opener.push(now).map_err(|_| not_opened());
+            sealed = later;
             let piece = self.or_fail(opened).await?;
             if !piece.is_empty() {
                 let sent = self.sender.send(Ok(piece.into())).await;

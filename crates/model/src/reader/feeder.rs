@@ -221,10 +221,14 @@ impl Feeder {
         let mut content = self
             .or_fail(self.cluster.buffers().outgoing(block, within).await)
             .await?;
-        while let Some(piece) = self.or_fail(content.next().await).await? {
+        loop {
+            // Thousands of clients may read nothing: then a piece is fetched once the last one is gone.
+            self.room().await?;
+            let Some(piece) = self.or_fail(content.next().await).await? else {
+                return Ok(());
+            };
             self.send(piece).await?;
         }
-        Ok(())
     }
 
     #[boxed]
