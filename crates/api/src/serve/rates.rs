@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use governor::clock::DefaultClock;
 use governor::state::keyed::HashMapStateStore;
@@ -16,14 +17,27 @@ use super::addresses::counted_as;
 /// by the clients of a few seconds.
 const REQUESTS_BETWEEN_CLEANINGS: usize = 10_000;
 
-/// The rates of all clients of a node. Cheap to clone. By default there is no limit.
-#[derive(Clone, Default)]
+/// The requests a second of one address whose credentials may be refused at once. Who guesses keys, or only
+/// wants to keep the node busy, sends more.
+const REFUSED_AT_ONCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
+
+/// The pause before the refusals of further ones.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
+
+/// The rates of all clients of a node. Cheap to clone. By default there is no limit of requests.
+#[derive(Clone)]
 pub struct Rates(Arc<Inner>);
 
-#[derive(Default)]
 struct Inner {
     addresses: Option<Limiter<IpAddr>>,
     users: Option<Limiter<String>>,
+    refused: Limiter<IpAddr>,
+}
+
+impl Default for Rates {
+    fn default() -> Rates {
+        Rates::new(None, None)
+    }
 }
 
 struct Limiter<K: Hash + Eq + Clone> {
@@ -38,7 +52,16 @@ impl Rates {
         Rates(Arc::new(Inner {
             addresses: of_address.map(Limiter::new),
             users: of_user.map(Limiter::new),
+            refused: Limiter::new(REFUSED_AT_ONCE),
         }))
+    }
+
+    /// Waits before an answer that refuses the credentials of a request of this address, if there were
+    /// many such answers. A connection that waits costs nothing, and other requests of the address do not wait.
+    pub async fn pace_refusal(&self, address: IpAddr) {
+        if !self.0.refused.admits(&counted_as(address)) {
+            tokio::time::sleep(REFUSAL_PAUSE).await;
+        }
     }
 
     /// Counts a request of this address. Returns false if there were too many. A network of IPv6
@@ -76,8 +99,11 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::num::NonZeroU32;
+    use std::time::Duration;
 
-    use super::{REQUESTS_BETWEEN_CLEANINGS, Rates};
+    use tokio::time::Instant;
+
+    use super::{REFUSAL_PAUSE, REFUSED_AT_ONCE, REQUESTS_BETWEEN_CLEANINGS, Rates};
 
     /// Returns how many of `count` requests are admitted. A slow machine admits more of them.
     fn admitted(count: usize, mut admits: impl FnMut() -> bool) -> usize {
@@ -103,6 +129,25 @@ mod tests {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert_eq!(admitted(1000, || rates.admits_address(address)), 1000);
         assert_eq!(admitted(1000, || rates.admits_user("AIDA1")), 1000);
+    }
+
+    /// Only the pauses take time here.
+    #[tokio::test(start_paused = true)]
+    async fn many_refusals_of_an_address_are_answered_slowly() {
+        let rates = Rates::default();
+        let paused = async |address: &str, count: u32| {
+            let (address, begun) = (address.parse().unwrap(), Instant::now());
+            for _ in 0..count {
+                rates.pace_refusal(address).await;
+            }
+            begun.elapsed()
+        };
+        assert_eq!(
+            paused("192.0.2.1", REFUSED_AT_ONCE.get()).await,
+            Duration::ZERO
+        );
+        assert!(paused("192.0.2.1", 5000).await >= REFUSAL_PAUSE);
+        assert_eq!(paused("192.0.2.2", 1).await, Duration::ZERO);
     }
 
     #[test]

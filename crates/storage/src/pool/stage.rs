@@ -17,8 +17,9 @@ const UNRESERVED_BYTES: usize = 16 << 10;
 /// The capacities of growing content. There are few steps, because each may copy.
 const CAPACITIES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// The size of the pieces in which parked content is read, in bytes.
-const PIECE_BYTES: usize = 32 << 10;
+/// The size of the pieces in which parked content is read, in bytes. Each connection holds two or three of
+/// them.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// A block that is assembled from the pieces that a client sends.
 pub struct Staged {
