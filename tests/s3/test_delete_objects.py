@@ -109,7 +109,7 @@ def test_a_version_is_not_ignored(s3, bucket, nothing_changes):
 
 
 def test_oversized_body(raw, s3, bucket, nothing_changes):
-    """Three MiB of XML is refused, not read into memory for long."""
+    """Three thousand objects are refused."""
     raw.put(bucket, "k", b"x")
     filler = b"<Object><Key>" + b"k" * 1000 + b"</Key></Object>"
     body = b"<Delete>" + filler * 3000 + b"</Delete>"

@@ -278,7 +278,9 @@ def test_modified_since(raw, bucket):
     modified = parsedate_to_datetime(raw.head(bucket, "k").headers["last-modified"])
     earlier = format_datetime(modified - datetime.timedelta(hours=1), usegmt=True)
     same = format_datetime(modified, usegmt=True)
+    later = format_datetime(modified + datetime.timedelta(hours=1), usegmt=True)
     answer(raw.get(bucket, "k", [("If-Modified-Since", earlier)]), 200)
+    answer(raw.get(bucket, "k", [("If-Modified-Since", later)]), 200)  # S3 ignores the future.
     answer(raw.get(bucket, "k", [("If-Modified-Since", same)]), 304)
     answer(raw.get(bucket, "k", [("If-Unmodified-Since", same)]), 200)
     with unchanged():

@@ -14,6 +14,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 /// The time for one document.
@@ -123,7 +124,9 @@ where
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
-    let running = tokio::spawn(connection);
+    // Dropped with this future, also in the middle, and the connection with it.
+    let mut running = JoinSet::new();
+    running.spawn(connection);
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let mut request = Request::get(path)
@@ -132,17 +135,33 @@ where
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
     request.headers_mut().extend(ask.headers.iter().cloned());
-    let answered = async {
-        let answer = sender.send_request(request).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        if answer.status() != StatusCode::OK {
-            return Err(format!("it answered {}", answer.status()));
-        }
-        let body = Limited::new(answer.into_body(), ask.limit).collect().await;
-        let body = body.map_err(|error| error.to_string())?;
-        Ok(body.to_bytes().to_vec())
-    };
-    let answered = answered.await;
-    running.abort();
-    answered
+    let answer = sender.send_request(request).await;
+    let answer = answer.map_err(|error| error.to_string())?;
+    if answer.status() != StatusCode::OK {
+        return Err(format!("it answered {}", answer.status()));
+    }
+    let body = Limited::new(answer.into_body(), ask.limit).collect().await;
+    let body = body.map_err(|error| error.to_string())?;
+    Ok(body.to_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_ends_with_a_fetch_that_is_given_up() {
+        let (client, mut server) = duplex(1024);
+        let uri: Uri = "http://silent.example/".parse().unwrap();
+        let fetching = exchange(client, &uri, Ask::default());
+        assert!(timeout(TIME, fetching).await.is_err());
+        // The request, and then the end.
+        let mut request = Vec::new();
+        let ended = timeout(TIME, server.read_to_end(&mut request)).await;
+        ended.unwrap().unwrap();
+        assert!(request.starts_with(b"GET / HTTP/1.1"));
+    }
 }

@@ -175,8 +175,12 @@ impl Model {
     /// [`Error::NoSuchBucket`]; [`Error::PublicAccessBlocked`] for a public policy that the bucket
     /// blocks.
     #[boxed]
-    pub async fn set_policy(&self, name: &str, policy: Option<BucketPolicy>) -> Result<(), Error> {
-        self.change_access(name, move |bucket| {
+    pub async fn set_policy(
+        &self,
+        bucket: &Bucket,
+        policy: Option<BucketPolicy>,
+    ) -> Result<(), Error> {
+        self.change_row(bucket, move |bucket| {
             if let Some(policy) = &policy {
                 bucket.check_policy(policy.policy())?;
             }
@@ -194,10 +198,10 @@ impl Model {
     #[boxed]
     pub async fn set_public_access_block(
         &self,
-        name: &str,
+        bucket: &Bucket,
         block: Option<PublicAccessBlock>,
     ) -> Result<Arc<Bucket>, Error> {
-        self.change_bucket(name, move |bucket| bucket.public_access_block = block)
+        self.change_bucket(bucket, move |bucket| bucket.public_access_block = block)
             .await
     }
 
@@ -208,10 +212,10 @@ impl Model {
     /// [`Error::NoSuchBucket`].
     pub async fn change_public_access_block(
         &self,
-        name: &str,
+        bucket: &Bucket,
         change: impl Fn(&mut PublicAccessBlock) + Send + Sync,
     ) -> Result<Arc<Bucket>, Error> {
-        self.change_bucket(name, move |bucket| {
+        self.change_bucket(bucket, move |bucket| {
             let mut block = bucket.blocked();
             change(&mut block);
             bucket.public_access_block = Some(block);
@@ -227,10 +231,10 @@ impl Model {
     #[boxed]
     pub async fn set_ownership(
         &self,
-        name: &str,
+        bucket: &Bucket,
         ownership: Option<Ownership>,
     ) -> Result<Arc<Bucket>, Error> {
-        self.change_access(name, move |bucket| {
+        self.change_row(bucket, move |bucket| {
             let enforced = ownership == Some(Ownership::BucketOwnerEnforced);
             if enforced && !bucket.acl.is_private() {
                 return Err(Error::AclGrantsOthers);
@@ -246,8 +250,8 @@ impl Model {
     /// # Errors
     /// As [`Bucket::check_acl`].
     #[boxed]
-    pub async fn set_bucket_acl(&self, name: &str, acl: Acl) -> Result<(), Error> {
-        self.change_access(name, move |bucket| {
+    pub async fn set_bucket_acl(&self, bucket: &Bucket, acl: Acl) -> Result<(), Error> {
+        self.change_row(bucket, move |bucket| {
             bucket.check_acl(acl)?;
             bucket.acl = acl;
             Ok(())
@@ -258,8 +262,8 @@ impl Model {
 
     /// Publishes a bucket: sets a policy and lets public policies take effect, in one change.
     #[boxed]
-    pub async fn publish(&self, name: &str, policy: BucketPolicy) -> Result<(), Error> {
-        self.change_access(name, move |bucket| {
+    pub async fn publish(&self, bucket: &Bucket, policy: BucketPolicy) -> Result<(), Error> {
+        self.change_row(bucket, move |bucket| {
             bucket.policy = Some(policy.clone());
             bucket.public_access_block = Some(PublicAccessBlock {
                 block_public_policy: false,
@@ -270,14 +274,5 @@ impl Model {
         })
         .await
         .map(|_| ())
-    }
-
-    async fn change_access(
-        &self,
-        name: &str,
-        change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
-    ) -> Result<Arc<Bucket>, Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        self.change_row(&bucket, change).await
     }
 }

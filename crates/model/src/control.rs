@@ -120,19 +120,19 @@ impl Model {
             .await?
     }
 
-    /// Deletes an empty bucket. GC drops its uploads in the background.
+    /// Deletes an empty bucket: this one, and no other that has its name by then. GC drops its uploads
+    /// in the background.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`]; [`Error::Conflict`] if another operation
     /// deletes it, too.
     #[boxed]
-    pub async fn delete_bucket(&self, name: &str) -> Result<(), Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
+    pub async fn delete_bucket(&self, bucket: &Bucket) -> Result<(), Error> {
         // This finds most buckets that are not empty without closing their fences.
-        if !self.is_empty(&bucket).await? {
+        if !self.is_empty(bucket).await? {
             return Err(Error::BucketNotEmpty);
         }
-        let held = self.take_token(&bucket, |_| Ok(())).await?;
+        let held = self.take_token(bucket, |_| Ok(())).await?;
         let empty = match self.set_fences(&held, false).await {
             Ok(()) => self.is_empty_behind_fences(&held).await,
             Err(error) => Err(error),
@@ -151,7 +151,7 @@ impl Model {
             .update(&row, how, move |current| delete_if(current, id, token))
             .await??;
         self.changed(&row).await?;
-        self.drop_aliases(&bucket).await;
+        self.drop_aliases(bucket).await;
         self.wake_gc();
         Ok(())
     }
@@ -159,18 +159,18 @@ impl Model {
     /// Changes a bucket's row and then the cache.
     pub(crate) async fn change_bucket(
         &self,
-        name: &str,
+        bucket: &Bucket,
         change: impl Fn(&mut Bucket) + Send + Sync,
     ) -> Result<Arc<Bucket>, Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        self.change_row(&bucket, move |row| {
+        self.change_row(bucket, move |row| {
             change(row);
             Ok(())
         })
         .await
     }
 
-    /// Changes a bucket's row and then the cache, unless `change` fails.
+    /// Changes a bucket's row and then the cache, unless `change` fails. A bucket that was deleted is not
+    /// mistaken for one that has its name now: who may change the one may not change the other.
     pub(crate) async fn change_row(
         &self,
         bucket: &Bucket,
@@ -201,15 +201,19 @@ impl Model {
 
     /// Sets a bucket's CORS rules. An empty list disables CORS.
     #[boxed]
-    pub async fn set_cors(&self, name: &str, rules: Vec<CorsRule>) -> Result<Arc<Bucket>, Error> {
-        self.change_bucket(name, move |bucket| bucket.cors = rules.clone())
+    pub async fn set_cors(
+        &self,
+        bucket: &Bucket,
+        rules: Vec<CorsRule>,
+    ) -> Result<Arc<Bucket>, Error> {
+        self.change_bucket(bucket, move |bucket| bucket.cors = rules.clone())
             .await
     }
 
     /// Sets a bucket's tags.
     #[boxed]
-    pub async fn set_bucket_tags(&self, name: &str, tags: Tags) -> Result<(), Error> {
-        self.change_bucket(name, move |bucket| bucket.tags = tags.clone())
+    pub async fn set_bucket_tags(&self, bucket: &Bucket, tags: Tags) -> Result<(), Error> {
+        self.change_bucket(bucket, move |bucket| bucket.tags = tags.clone())
             .await
             .map(|_| ())
     }
@@ -220,11 +224,10 @@ impl Model {
     /// [`Error::NoSuchBucket`]; those of `change`.
     pub async fn change_bucket_tags(
         &self,
-        name: &str,
+        bucket: &Bucket,
         change: impl Fn(&mut Tags) -> Result<(), Error> + Send + Sync,
     ) -> Result<(), Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        let changed = self.change_row(&bucket, move |row| change(&mut row.tags));
+        let changed = self.change_row(bucket, move |row| change(&mut row.tags));
         changed.await.map(|_| ())
     }
 
@@ -234,10 +237,10 @@ impl Model {
     /// [`Error::NoSuchBucket`].
     pub async fn set_website(
         &self,
-        name: &str,
+        bucket: &Bucket,
         change: impl Fn(Option<&Website>) -> Option<Website> + Send + Sync,
     ) -> Result<Arc<Bucket>, Error> {
-        self.change_bucket(name, move |bucket| {
+        self.change_bucket(bucket, move |bucket| {
             bucket.website = change(bucket.website.as_ref());
         })
         .await
@@ -250,7 +253,7 @@ impl Model {
     #[boxed]
     pub async fn set_lifecycle(
         &self,
-        name: &str,
+        bucket: &Bucket,
         mut lifecycle: Option<Lifecycle>,
     ) -> Result<Arc<Bucket>, Error> {
         if let Some(lifecycle) = &mut lifecycle {
@@ -261,7 +264,7 @@ impl Model {
                 return Err(Error::TooLarge);
             }
         }
-        self.change_bucket(name, move |bucket| bucket.lifecycle = lifecycle.clone())
+        self.change_bucket(bucket, move |bucket| bucket.lifecycle = lifecycle.clone())
             .await
     }
 
@@ -269,7 +272,8 @@ impl Model {
     /// on stable storage. `None` restores the node's setting.
     #[boxed]
     pub async fn set_buffered(&self, name: &str, buffered: Option<bool>) -> Result<(), Error> {
-        self.change_bucket(name, move |bucket| bucket.buffered = buffered)
+        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
+        self.change_bucket(&bucket, move |bucket| bucket.buffered = buffered)
             .await
             .map(|_| ())
     }
@@ -305,7 +309,8 @@ impl Model {
         let key = self.refresh_access_key(access_key).await?;
         let key = Arc::new(key.ok_or(Error::NoSuchAccessKey)?);
         let granted = key.clone();
-        let changed = self.change_bucket(name, move |bucket| {
+        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
+        let changed = self.change_bucket(&bucket, move |bucket| {
             // Of the key itself, not of its user.
             let own = AccessKey {
                 user: None,

@@ -27,7 +27,7 @@ use archipel_base::codec;
 use archipel_base::{Id, boxed};
 use archipel_storage::RowMetadata;
 use bytes::Bytes;
-use futures_util::{StreamExt, future::join_all, stream};
+use futures_util::future::join_all;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -47,9 +47,9 @@ pub use status::{ExpiryCounts, ExpiryStatus};
 const TICK: Duration = Duration::from_secs(15);
 /// The shortest pause, for tests with short days.
 const SHORTEST_TICK: Duration = Duration::from_millis(100);
-/// The number of removals in one unit of background work, and of units at once.
+/// The number of removals in one unit of background work. One unit runs at a time: three nodes with four of
+/// them each made the slowest hundredth of a client's reads wait 4.7 times as long.
 const UNIT_REMOVALS: usize = 8;
-const UNITS: usize = 4;
 
 /// The buckets with active rules, by id, each with a hash of all that decides whether it is walked
 /// once more: its rules, the day and the layout.
@@ -295,18 +295,11 @@ impl Model {
             return Ok(true);
         };
         seen.retain(|one| self.has_expired(&current, one));
-        let mut expired = seen.into_iter();
-        let chunks = std::iter::from_fn(|| {
-            let chunk: Vec<_> = expired.by_ref().take(UNIT_REMOVALS).collect();
-            (!chunk.is_empty()).then_some(chunk)
-        });
-        let units = chunks.map(|chunk| {
-            let removals = chunk.into_iter().map(|one| self.remove(&current, one));
-            self.cluster().in_background(join_all(removals))
-        });
-        let mut units = stream::iter(units).buffer_unordered(UNITS);
-        let mut whole = true;
-        while let Some(removed) = units.next().await {
+        let (mut expired, mut whole) = (seen.into_iter().peekable(), true);
+        while expired.peek().is_some() {
+            let unit = expired.by_ref().take(UNIT_REMOVALS);
+            let removals = unit.map(|one| self.remove(&current, one));
+            let removed = self.cluster().in_background(join_all(removals)).await;
             whole &= removed.into_iter().all(|removed| removed);
         }
         Ok(whole)

@@ -14,10 +14,10 @@
 //! | `task` | the tasks, and which replacements queue one |
 //! | `collect` | one task: asks the owner, drops what it does not need |
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use archipel_base::{Id, boxed, codec};
+use archipel_base::{Id, PartitionId, boxed, codec};
 use archipel_cluster::Cluster;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -72,9 +72,13 @@ impl Model {
 
     async fn run_gc_tasks(&self, delays: Option<&Delays>) -> Result<GcReport, Error> {
         let is_plain = |bucket: &Id| {
-            let found = self.buckets().unwrap_or_default();
-            let mut of = found.iter().filter(|one| one.id == *bucket);
-            of.any(|one| one.versioning == Versioning::Never)
+            let found = self.look(|cached| {
+                let mut all = cached.buckets.values();
+                all.find(|one| one.id == *bucket)
+                    .is_some_and(|one| one.versioning == Versioning::Never)
+            });
+            // A bucket that this node does not know may have versions.
+            found.unwrap_or(false)
         };
         run_tasks(self.cluster(), &self.0.in_use, delays, &is_plain).await
     }
@@ -125,18 +129,33 @@ pub struct GcReport {
     pub in_use: u64,
     /// Tasks that stay in the queue because their delay is not over.
     pub delayed: u64,
+    /// Tasks that stay in the queue because they failed, or could not succeed.
+    pub failed: u64,
     /// Rows (extents and parts) that were dropped.
     pub dropped: u64,
+}
+
+/// The tasks that failed in one pass over the queue. They hold up no others.
+#[derive(Default)]
+struct Failures {
+    first: Option<Error>,
+    /// The partitions that cannot be reached: each further task would wait as long.
+    unavailable: BTreeSet<PartitionId>,
+}
+
+impl Failures {
+    fn note(&mut self, partition: Option<PartitionId>, error: Error) {
+        if let (Some(partition), Error::Unavailable(_)) = (partition, &error) {
+            self.unavailable.insert(partition);
+        }
+        self.first.get_or_insert(error);
+    }
 }
 
 /// Returns the number of tasks in the queue.
 pub(crate) async fn count_tasks(cluster: &Cluster) -> Result<u64, Error> {
     let mut count = 0;
-    visit_queue(cluster, |_| {
-        count += 1;
-        Ok(())
-    })
-    .await?;
+    visit_queue(cluster, |_| count += 1).await?;
     Ok(count)
 }
 
@@ -144,19 +163,15 @@ pub(crate) async fn count_tasks(cluster: &Cluster) -> Result<u64, Error> {
 pub(crate) async fn queued_content(cluster: &Cluster) -> Result<HashSet<Id>, Error> {
     let mut found = HashSet::new();
     visit_queue(cluster, |bytes| {
-        let task: GcTask = codec::decode(bytes).map_err(damaged_row)?;
-        found.insert(task.content());
-        Ok(())
+        // One that cannot be read queues nothing.
+        found.extend(codec::decode(bytes).ok().map(|task: GcTask| task.content()));
     })
     .await?;
     Ok(found)
 }
 
 /// Shows each entry of the queue to `visit`, in order.
-async fn visit_queue(
-    cluster: &Cluster,
-    mut visit: impl FnMut(&[u8]) -> Result<(), Error> + Send,
-) -> Result<(), Error> {
+async fn visit_queue(cluster: &Cluster, mut visit: impl FnMut(&[u8]) + Send) -> Result<(), Error> {
     let mut after = 0;
     loop {
         let entries = cluster.queue_read(after, 1000).await?;
@@ -164,7 +179,7 @@ async fn visit_queue(
             return Ok(());
         };
         after = *last;
-        entries.iter().try_for_each(|(_, bytes)| visit(bytes))?;
+        entries.iter().for_each(|(_, bytes)| visit(bytes));
     }
 }
 
@@ -172,7 +187,7 @@ async fn visit_queue(
 pub(crate) type IsPlain<'a> = &'a (dyn Fn(&Id) -> bool + Sync);
 
 /// Goes once through the queue and runs the tasks whose delay is over, or all tasks without
-/// `delays`.
+/// `delays`. One that fails stays in the queue.
 pub(crate) async fn run_tasks(
     cluster: &Cluster,
     in_use: &InUse,
@@ -180,15 +195,27 @@ pub(crate) async fn run_tasks(
     is_plain: IsPlain<'_>,
 ) -> Result<GcReport, Error> {
     let mut report = GcReport::default();
+    let mut failures = Failures::default();
     let mut after = 0;
     loop {
         let entries = cluster.queue_read(after, BATCH).await?;
         let Some((last, _)) = entries.last() else {
+            if let Some(error) = failures.first {
+                let failed = report.failed;
+                tracing::warn!(%error, failed, "garbage collection will try tasks again");
+            }
             return Ok(report);
         };
         after = *last;
         for (sequence, bytes) in entries {
-            let task: GcTask = codec::decode(&bytes).map_err(damaged_row)?;
+            let task: GcTask = match codec::decode(&bytes) {
+                Ok(task) => task,
+                Err(error) => {
+                    report.failed += 1;
+                    failures.note(None, damaged_row(error));
+                    continue;
+                }
+            };
             if in_use.contains(&task.content()) {
                 report.in_use += 1;
                 continue;
@@ -197,9 +224,22 @@ pub(crate) async fn run_tasks(
                 report.delayed += 1;
                 continue;
             }
-            let Some(dropped) = collect::run(cluster, &task, is_plain).await? else {
-                report.in_use += 1;
+            let partition = task.partition(cluster);
+            if failures.unavailable.contains(&partition) {
+                report.failed += 1;
                 continue;
+            }
+            let dropped = match collect::run(cluster, &task, is_plain).await {
+                Ok(Some(dropped)) => dropped,
+                Ok(None) => {
+                    report.in_use += 1;
+                    continue;
+                }
+                Err(error) => {
+                    report.failed += 1;
+                    failures.note(Some(partition), error);
+                    continue;
+                }
             };
             cluster.queue_remove(sequence).await?;
             delays.inspect(|delays| delays.remove(sequence));
@@ -208,3 +248,6 @@ pub(crate) async fn run_tasks(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

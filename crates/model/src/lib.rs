@@ -131,7 +131,7 @@ pub use token::{AdminToken, NewToken, TokenChange, TokenScope};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
 pub use version::{GivenVersion, NotAnId, VersionId, Versioning};
-pub use versions::Deleted;
+pub use versions::{Deleted, HeadTest};
 pub use website::Website;
 
 use control::Control;

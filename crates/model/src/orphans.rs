@@ -64,7 +64,7 @@ impl Model {
         for round in 0.. {
             tokio::time::sleep(INTERVAL).await;
             if let Err(error) = self.find_orphans(AGE, Some(round)).await {
-                tracing::warn!(%error, "the search for orphans failed; next try in a day");
+                tracing::warn!(%error, "the search for orphans left partitions out; next try in a day");
             }
         }
     }
@@ -72,18 +72,26 @@ impl Model {
     /// Searches once for orphans of at least this age and queues a GC task for each. Returns the
     /// number of queued tasks. With a `round`, searches only the partitions in which it is this
     /// node's turn.
+    ///
+    /// # Errors
+    /// The first error of a partition. The others are searched all the same.
     #[boxed]
     pub async fn find_orphans(&self, age: Duration, round: Option<usize>) -> Result<u64, Error> {
         let mut found = 0;
+        let mut failed = None;
         let mut answers = Answers::default();
         for partition in self.cluster().local_partitions(round) {
-            found += self.find_orphans_of(partition, age, &mut answers).await?;
+            let search = self.find_orphans_of(partition, age, &mut answers, &mut found);
+            if let Err(error) = search.await {
+                tracing::debug!(%error, %partition, "the search for orphans left a partition");
+                failed.get_or_insert(error);
+            }
         }
         if found > 0 {
             tracing::info!(found, "the search for orphans has queued GC tasks");
             self.wake_gc();
         }
-        Ok(found)
+        failed.map_or(Ok(found), Err)
     }
 
     async fn find_orphans_of(
@@ -91,9 +99,9 @@ impl Model {
         partition: PartitionId,
         age: Duration,
         answers: &mut Answers,
-    ) -> Result<u64, Error> {
+        found: &mut u64,
+    ) -> Result<(), Error> {
         let before_ms = self.now_ms().saturating_sub(age.as_millis() as u64);
-        let mut found = 0;
         for prefix in [rowkeys::ALL_EXTENTS, rowkeys::ALL_PARTS] {
             let mut after = None;
             loop {
@@ -113,7 +121,7 @@ impl Model {
                     self.cluster()
                         .queue_push(task, Durability::Buffered)
                         .await?;
-                    found += 1;
+                    *found += 1;
                 }
                 match last {
                     Some(last) => after = Some(last),
@@ -121,7 +129,7 @@ impl Model {
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Returns live rows after a key, and the key of the last row that was read if more may follow.

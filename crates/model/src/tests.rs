@@ -289,7 +289,7 @@ async fn only_an_empty_bucket_is_deleted_and_late_writes_fail() {
     let (model, bucket) = model().await;
     put(&model, &bucket, "key", noise(1, 1)).await;
     assert_eq!(
-        model.delete_bucket("bucket").await,
+        model.delete_bucket(&bucket).await,
         Err(Error::BucketNotEmpty)
     );
     model
@@ -297,7 +297,7 @@ async fn only_an_empty_bucket_is_deleted_and_late_writes_fail() {
         .await
         .unwrap();
     let writer = model.begin_object(&bucket, "late").unwrap();
-    model.delete_bucket("bucket").await.unwrap();
+    model.delete_bucket(&bucket).await.unwrap();
     assert!(model.bucket("bucket").unwrap().is_none());
     let late = writer.finish(meta("e"), Condition::Always).await;
     assert_eq!(late, Err(Error::NoSuchBucket));
@@ -313,7 +313,7 @@ async fn gc_drops_the_uploads_of_a_deleted_bucket() {
         .await
         .unwrap();
     part(&model, &bucket, &upload, 1, noise(1, 2 << 20)).await;
-    model.delete_bucket("bucket").await.unwrap();
+    model.delete_bucket(&bucket).await.unwrap();
     let mut dropped = 0;
     for _ in 0..3 {
         dropped += model.run_all_gc_tasks().await.unwrap().dropped;

@@ -3,7 +3,7 @@
 
 use archipel_base::{Stamp, boxed};
 use archipel_cluster::{
-    Cluster, Current, Decision, Error, OpenRow, VersionDecision, VersionSeen, Versioning,
+    Cluster, Current, Decision, Error, Guard, OpenRow, VersionDecision, VersionSeen, Versioning,
     WriteOptions,
 };
 use archipel_storage::{RowKey, Value, VersionName};
@@ -70,15 +70,19 @@ fn versioning(making: Making) -> Versioning {
 }
 
 /// Returns a version, without its payload.
+///
+/// # Errors
+/// [`Error::Guarded`] if one of `guards` does not hold: see [`Cluster::head`].
 #[boxed]
 pub async fn read_version(
     cluster: &Cluster,
     row: &RowKey,
     name: VersionName,
     making: Making,
+    guards: &[Guard],
 ) -> Result<Option<Value>, Error> {
     if making == Making::Plain && name.is_none() {
-        let current = cluster.head(row, &[]).await?;
+        let current = cluster.head(row, guards).await?;
         // Another version is current if this node does not know yet that versions are enabled.
         if current
             .as_ref()
@@ -87,7 +91,7 @@ pub async fn read_version(
             return Ok(current);
         }
     }
-    let found = cluster.version_of(row, name).await?;
+    let found = behind(cluster, row, guards, cluster.version_of(row, name)).await?;
     Ok(found.and_then(|report| report.value))
 }
 
@@ -98,15 +102,31 @@ pub async fn open_version(
     row: &RowKey,
     name: VersionName,
     making: Making,
+    guards: &[Guard],
 ) -> Result<Option<OpenRow>, Error> {
     if making == Making::Plain && name.is_none() {
-        let current = cluster.open_row(row, &[]).await?;
+        let current = cluster.open_row(row, guards).await?;
         let is_named = |opened: &OpenRow| opened.value.version_name() == name;
         if current.as_ref().is_none_or(is_named) {
             return Ok(current);
         }
     }
-    cluster.open_version(row, name).await
+    behind(cluster, row, guards, cluster.open_version(row, name)).await
+}
+
+/// Returns what a look at a version finds, unless a guard refuses a read of the object's row. Both take place at
+/// once.
+async fn behind<T>(
+    cluster: &Cluster,
+    row: &RowKey,
+    guards: &[Guard],
+    look: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    if guards.is_empty() {
+        return look.await;
+    }
+    let (found, head) = tokio::join!(look, cluster.head(row, guards));
+    head.and(found)
 }
 
 /// Decides about a version: deletes it, or changes its metadata.

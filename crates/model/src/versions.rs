@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use archipel_base::{Stamp, Writer, boxed, codec};
-use archipel_cluster::{VersionDecision, VersionSeen, WriteOptions};
+use archipel_cluster::{Guard, VersionDecision, VersionSeen, WriteOptions};
 use archipel_storage::{Value, VersionKind};
 
 use crate::Model;
@@ -46,6 +46,9 @@ pub(crate) struct Deciding<'a> {
     /// True if no client waits for it.
     pub background: bool,
 }
+
+/// A test of a version before it is changed.
+pub type HeadTest<'a> = &'a (dyn Fn(&ObjectHead) -> Result<(), Error> + Sync);
 
 /// A change of an object's metadata that its client asked for.
 pub(crate) type HeadChange<'a> = &'a (dyn Fn(&mut ObjectHead) -> Result<(), Error> + Sync);
@@ -114,13 +117,11 @@ impl Model {
     ) -> Result<ObjectHead, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found = version_rows::read_version(
-            self.cluster(),
-            &row,
-            id.at(),
-            bucket.versioning.of_writes(),
-        )
-        .await?;
+        let (at, making) = (&row, bucket.versioning.of_writes());
+        let read = |guards: Vec<Guard>| async move {
+            version_rows::read_version(self.cluster(), at, id.at(), making, &guards).await
+        };
+        let found = self.read_fenced(bucket, &row, read).await?;
         named(&found.ok_or(Error::NoSuchVersion)?)
     }
 
@@ -137,13 +138,11 @@ impl Model {
     ) -> Result<ObjectReader, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found = version_rows::open_version(
-            self.cluster(),
-            &row,
-            id.at(),
-            bucket.versioning.of_writes(),
-        )
-        .await?;
+        let (at, making) = (&row, bucket.versioning.of_writes());
+        let read = |guards: Vec<Guard>| async move {
+            version_rows::open_version(self.cluster(), at, id.at(), making, &guards).await
+        };
+        let found = self.read_fenced(bucket, &row, read).await?;
         let opened = found.ok_or(Error::NoSuchVersion)?;
         let head = named(&opened.value)?;
         self.reader_of(row, head, opened).await

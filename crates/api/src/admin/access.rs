@@ -156,7 +156,7 @@ pub(super) async fn publish(
     }
     let policy = Policy::parse(&text, name).map_err(|error| Refusal::invalid(error.to_string()))?;
     let policy = BucketPolicy::new(text, policy, BTreeMap::new());
-    admin.model.publish(name, policy).await?;
+    admin.model.publish(&bucket, policy).await?;
     Ok(NoContent)
 }
 
@@ -172,11 +172,10 @@ pub(super) async fn unpublish(
 ) -> Result<NoContent, Refusal> {
     let all = Some(PublicAccessBlock::ALL);
     let bucket = find(&admin, &name).await?;
-    let name = bucket.name.as_str();
-    admin.model.set_public_access_block(name, all).await?;
+    admin.model.set_public_access_block(&bucket, all).await?;
     let policy = bucket.policy.as_ref();
-    if policy.is_some_and(|policy| policy.text() == public_read(name)) {
-        admin.model.set_policy(name, None).await?;
+    if policy.is_some_and(|policy| policy.text() == public_read(&bucket.name)) {
+        admin.model.set_policy(&bucket, None).await?;
     }
     Ok(NoContent)
 }

@@ -16,8 +16,11 @@ use serde::de::DeserializeOwned;
 use super::advice::explain;
 use super::types::Problem;
 
-/// The largest request body, in bytes: requests are a few short texts.
+/// The largest request body, in bytes: most requests are a few short texts.
 const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// The largest rules of a bucket, in bytes. They are longer in JSON than as they are stored.
+const MAX_RULES_BYTES: usize = 1 << 20;
 
 /// The timeout of a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -177,13 +180,18 @@ pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Ve
 }
 
 /// The request's body, read within bounds, as JSON.
-pub(super) struct Read<T>(pub T);
+pub(super) struct Read<T, const MAX_BYTES: usize = MAX_BODY_BYTES>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Read<T> {
+/// Rules of a bucket, as many as the S3 API takes.
+pub(super) type ReadRules<T> = Read<T, MAX_RULES_BYTES>;
+
+impl<S: Send + Sync, T: DeserializeOwned, const MAX_BYTES: usize> FromRequest<S>
+    for Read<T, MAX_BYTES>
+{
     type Rejection = Refusal;
 
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
-        let limited = Limited::new(request.into_body(), MAX_BODY_BYTES);
+        let limited = Limited::new(request.into_body(), MAX_BYTES);
         let body = tokio::time::timeout(BODY_TIMEOUT, limited.collect())
             .await
             .map_err(|_| {
@@ -192,7 +200,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Read<T> {
             })?
             .map_err(|error| {
                 if error.is::<LengthLimitError>() {
-                    let message = format!("a body has at most {MAX_BODY_BYTES} bytes");
+                    let message = format!("the body has at most {MAX_BYTES} bytes");
                     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
                 } else {
                     Refusal::invalid("the body was cut off")

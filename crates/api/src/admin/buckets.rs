@@ -110,7 +110,8 @@ pub(super) async fn delete(
     if how.dry_run {
         return plan(&admin, &name).await;
     }
-    admin.model.delete_bucket(&name).await?;
+    let bucket = find(&admin, &name).await?;
+    admin.model.delete_bucket(&bucket).await?;
     Ok(Deletion::Done)
 }
 

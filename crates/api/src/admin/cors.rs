@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 
 use super::Admin;
-use super::answer::{At, Json, NoContent, Read, Refusal};
+use super::answer::{At, Json, NoContent, Read, ReadRules, Refusal};
 use super::buckets::find;
 use super::settings::{refused, same};
 use super::types::{BucketCors, CorsRule};
@@ -36,7 +36,7 @@ pub(super) async fn show(
 pub(super) async fn set(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-    Read(set): Read<BucketCors>,
+    Read(set): ReadRules<BucketCors>,
 ) -> Result<Json<BucketCors>, Refusal> {
     if !(1..=cors::MAX_RULES).contains(&set.rules.len()) {
         let why = format!("rules: give 1 to {}, or delete them", cors::MAX_RULES);
@@ -51,7 +51,8 @@ pub(super) async fn set(
     let document = cors::document(&rules).finish();
     let checked = cors::parse(&document).map_err(|error| refused(&error))?;
     same(&rules, &checked)?;
-    let changed = admin.model.set_cors(&name, checked).await?;
+    let bucket = find(&admin, &name).await?;
+    let changed = admin.model.set_cors(&bucket, checked).await?;
     Ok(Json(describe(&changed.cors)))
 }
 
@@ -65,7 +66,8 @@ pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    admin.model.set_cors(&name, Vec::new()).await?;
+    let bucket = find(&admin, &name).await?;
+    admin.model.set_cors(&bucket, Vec::new()).await?;
     Ok(NoContent)
 }
 

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use super::route::Door;
 use super::{Admin, Trust, audited};
+use crate::serve::stall::StallLimited;
 use crate::serve::tls::Tls;
 use crate::serve::{Addresses, Limits};
 
@@ -32,6 +33,9 @@ const MAX_CONNECTIONS_PER_ADDRESS: usize = 16;
 
 /// The timeout of a request's head, and of an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest time in which a client reads nothing of an answer.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The largest request head, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -133,7 +137,7 @@ pub async fn serve<L: Listener>(
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve_connection<Io>(
+pub(super) async fn serve_connection<Io>(
     stream: Io,
     trust: Trust,
     peer: Option<IpAddr>,
@@ -146,11 +150,12 @@ async fn serve_connection<Io>(
         let door = door.clone();
         async move { Ok::<_, Infallible>(audited::handle(&door, trust, peer, request).await) }
     });
+    let stream = TokioIo::new(StallLimited::new(stream, STALL_TIMEOUT));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,

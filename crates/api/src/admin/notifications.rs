@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Json, NoContent, Query, Read, Refusal};
+use super::answer::{At, Json, NoContent, Query, Read, ReadRules, Refusal};
 use super::buckets::find;
 use super::settings::{refused, same};
 use super::types::{BucketNotifications, NotificationRule, NotificationStyle};
@@ -55,7 +55,7 @@ pub(super) async fn set(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
     Query(how): Query<SetNotifications>,
-    Read(set): Read<BucketNotifications>,
+    Read(set): ReadRules<BucketNotifications>,
 ) -> Result<Json<BucketNotifications>, Refusal> {
     let model = &admin.model;
     if set.rules.is_empty() {
@@ -90,7 +90,7 @@ pub(super) async fn set(
             Refusal::new(StatusCode::CONFLICT, "EventTargetFails", message)
         })?;
     }
-    let changed = model.set_notification(&bucket.name, checked).await?;
+    let changed = model.set_notification(&bucket, checked).await?;
     Ok(Json(describe(changed.notification.as_ref())))
 }
 
@@ -105,7 +105,8 @@ pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    admin.model.set_notification(&name, None).await?;
+    let bucket = find(&admin, &name).await?;
+    admin.model.set_notification(&bucket, None).await?;
     Ok(NoContent)
 }
 

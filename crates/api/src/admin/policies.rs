@@ -339,7 +339,7 @@ pub(super) async fn set_of_bucket(
     let bucket = find(&admin, &name).await?;
     let policy = read_bucket_policy(&admin.model, &ask.document, &bucket.name).await?;
     let policy = policy.map_err(|unfit| Error::MalformedPolicy(unfit.why))?;
-    admin.model.set_policy(&bucket.name, Some(policy)).await?;
+    admin.model.set_policy(&bucket, Some(policy)).await?;
     Ok(Json(ask))
 }
 
@@ -355,6 +355,6 @@ pub(super) async fn delete_of_bucket(
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
     let bucket = find(&admin, &name).await?;
-    admin.model.set_policy(&bucket.name, None).await?;
+    admin.model.set_policy(&bucket, None).await?;
     Ok(NoContent)
 }

@@ -43,8 +43,9 @@ pub(super) async fn set_encryption(
     if set.bucket_key && !set.enabled {
         return Err(Refusal::invalid("bucket_key needs enabled"));
     }
+    let bucket = find(&admin, &name).await?;
     let model = &admin.model;
-    let changed = model.set_encrypts(&name, set.enabled, set.bucket_key);
+    let changed = model.set_encrypts(&bucket, set.enabled, set.bucket_key);
     Ok(Json(describe_encryption(&*changed.await?)))
 }
 
@@ -88,8 +89,9 @@ pub(super) async fn set_public_access(
         block_public_policy: set.block_public_policy,
         restrict_public_buckets: set.restrict_public_buckets,
     };
+    let bucket = find(&admin, &name).await?;
     let model = &admin.model;
-    let changed = model.set_public_access_block(&name, Some(block));
+    let changed = model.set_public_access_block(&bucket, Some(block));
     Ok(Json(describe_block(&*changed.await?)))
 }
 
@@ -106,7 +108,8 @@ pub(super) async fn change_public_access(
     At(name): At<String>,
     Read(change): Read<ChangePublicAccess>,
 ) -> Result<Json<PublicAccess>, Refusal> {
-    let changed = admin.model.change_public_access_block(&name, move |block| {
+    let bucket = find(&admin, &name).await?;
+    let change = move |block: &mut PublicAccessBlock| {
         let settings = [
             (&mut block.block_public_acls, change.block_public_acls),
             (&mut block.ignore_public_acls, change.ignore_public_acls),
@@ -119,7 +122,8 @@ pub(super) async fn change_public_access(
         for (setting, named) in settings {
             *setting = named.unwrap_or(*setting);
         }
-    });
+    };
+    let changed = admin.model.change_public_access_block(&bucket, change);
     Ok(Json(describe_block(&*changed.await?)))
 }
 
@@ -166,8 +170,9 @@ pub(super) async fn set_ownership(
         ObjectOwnership::BucketOwnerPreferred => Ownership::BucketOwnerPreferred,
         ObjectOwnership::ObjectWriter => Ownership::ObjectWriter,
     };
-    let changed = admin.model.set_ownership(&name, Some(ownership)).await?;
-    Ok(Json(describe_ownership(&changed)))
+    let bucket = find(&admin, &name).await?;
+    let changed = admin.model.set_ownership(&bucket, Some(ownership));
+    Ok(Json(describe_ownership(&*changed.await?)))
 }
 
 fn describe_ownership(bucket: &Bucket) -> BucketOwnership {

@@ -12,7 +12,7 @@ use archipel_model::{
 use axum::extract::State;
 
 use super::Admin;
-use super::answer::{At, Json, NoContent, Read, Refusal};
+use super::answer::{At, Json, NoContent, Read, ReadRules, Refusal};
 use super::buckets::find;
 use super::types::{
     BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, NameValue,
@@ -54,8 +54,9 @@ pub(super) async fn set_versioning(
             return Err(Refusal::invalid(why));
         }
     };
-    let bucket = admin.model.set_versioning(&name, versioning).await?;
-    Ok(Json(describe_versioning(&bucket)))
+    let bucket = find(&admin, &name).await?;
+    let changed = admin.model.set_versioning(&bucket, versioning);
+    Ok(Json(describe_versioning(&*changed.await?)))
 }
 
 fn describe_versioning(bucket: &Bucket) -> BucketVersioning {
@@ -122,8 +123,9 @@ pub(super) async fn set_lock(
         }
     };
     let lock = BucketLock { default };
-    let bucket = admin.model.set_bucket_lock(&name, lock).await?;
-    Ok(Json(describe_lock(&bucket)))
+    let bucket = find(&admin, &name).await?;
+    let changed = admin.model.set_bucket_lock(&bucket, lock);
+    Ok(Json(describe_lock(&*changed.await?)))
 }
 
 fn describe_lock(bucket: &Bucket) -> BucketLockInfo {
@@ -240,7 +242,8 @@ pub(super) async fn set_tags(
 ) -> Result<Json<BucketTags>, Refusal> {
     let document = tagging::document(&pairs(&set.tags)).finish();
     let tags = tagging::of_bucket(&document).map_err(|error| refused(&error))?;
-    admin.model.set_bucket_tags(&name, tags.clone()).await?;
+    let bucket = find(&admin, &name).await?;
+    admin.model.set_bucket_tags(&bucket, tags.clone()).await?;
     Ok(Json(BucketTags { tags: named(&tags) }))
 }
 
@@ -282,7 +285,7 @@ pub(super) async fn rules(
 pub(super) async fn set_rules(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-    Read(set): Read<BucketLifecycle>,
+    Read(set): ReadRules<BucketLifecycle>,
 ) -> Result<Json<BucketLifecycle>, Refusal> {
     if set.rules.is_empty() {
         return Err(Refusal::invalid("rules: give at least one, or delete them"));
@@ -294,7 +297,8 @@ pub(super) async fn set_rules(
     };
     let document = lifecycle::document(&asked).finish();
     let checked = lifecycle::parse(&document).map_err(|error| refused(&error))?;
-    let stored = admin.model.set_lifecycle(&name, Some(checked)).await;
+    let bucket = find(&admin, &name).await?;
+    let stored = admin.model.set_lifecycle(&bucket, Some(checked)).await;
     let changed = stored.map_err(|error| match error {
         Error::TooLarge => Refusal::invalid("rules: they are too large"),
         error => error.into(),
@@ -320,7 +324,8 @@ pub(super) async fn delete_rules(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    admin.model.set_lifecycle(&name, None).await?;
+    let bucket = find(&admin, &name).await?;
+    admin.model.set_lifecycle(&bucket, None).await?;
     Ok(NoContent)
 }
 

@@ -1,6 +1,7 @@
 //! The admin API, asked as a client asks it; and its listener.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_cluster::Cluster;
 use archipel_model::Model;
@@ -15,6 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use super::listen::serve_connection;
 use super::route::Door;
 use super::types::{CertificateInfo, CertificateState, NodeInfo, NodeStatus};
 use super::{Admin, Node, Trust, audited};
@@ -321,8 +323,8 @@ async fn status_tells_how_many_tasks_garbage_collection_has() {
     let tasks = async || get(&admin, "/v1/status").await.1["upkeep"]["gc"]["tasks"].clone();
     assert_eq!(tasks().await, 0);
     for name in ["one", "two"] {
-        admin.model.create_bucket(name, None).await.unwrap();
-        admin.model.delete_bucket(name).await.unwrap();
+        let bucket = admin.model.create_bucket(name, None).await.unwrap();
+        admin.model.delete_bucket(&bucket).await.unwrap();
     }
     assert_eq!(tasks().await, 2);
     admin.model.run_all_gc_tasks().await.unwrap();
@@ -374,4 +376,18 @@ async fn the_listener_serves_until_shutdown_and_then_ends() {
     stop.send(true).unwrap();
     server.await.unwrap();
     assert_eq!(read_all(&mut idle).await, "");
+}
+
+#[tokio::test]
+async fn client_that_reads_no_answer_is_disconnected() {
+    let door = Door::new(Arc::new(admin().await));
+    let (_stop, stopped) = watch::channel(false);
+    let (mut client, server) = tokio::io::duplex(64);
+    let request = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    client.write_all(request).await.unwrap();
+    // The clock jumps to the next timer as soon as nothing else can go on.
+    tokio::time::pause();
+    let serving = serve_connection(server, Trust::Token, None, door, stopped);
+    let ended = tokio::time::timeout(Duration::from_secs(3600), serving).await;
+    assert!(ended.is_ok(), "it is still served");
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use http::StatusCode;
 
 use super::Admin;
-use super::answer::{At, Json, NoContent, Read, Refusal};
+use super::answer::{At, Json, NoContent, Read, ReadRules, Refusal};
 use super::buckets::find;
 use super::settings::{refused, same};
 use super::types::{SetWebsite, WebsiteInfo, WebsiteRedirect, WebsiteRule};
@@ -38,7 +38,8 @@ pub(super) async fn end(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    admin.model.set_website(&name, |_| None).await?;
+    let bucket = find(&admin, &name).await?;
+    admin.model.set_website(&bucket, |_| None).await?;
     Ok(NoContent)
 }
 
@@ -52,7 +53,7 @@ pub(super) async fn end(
 pub(super) async fn set(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-    Read(set): Read<SetWebsite>,
+    Read(set): ReadRules<SetWebsite>,
 ) -> Result<Json<WebsiteInfo>, Refusal> {
     let keeps_rules = set.rules.is_none();
     let asked = website(set)?;
@@ -68,7 +69,8 @@ pub(super) async fn set(
         }
         Some(new)
     };
-    describe(&*admin.model.set_website(&name, change).await?).map(Json)
+    let bucket = find(&admin, &name).await?;
+    describe(&*admin.model.set_website(&bucket, change).await?).map(Json)
 }
 
 fn website(set: SetWebsite) -> Result<Website, Refusal> {

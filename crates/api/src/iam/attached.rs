@@ -3,7 +3,7 @@
 use archipel_access::Action;
 use archipel_model::identity::{Attached, Group, PolicyRef, Role, User};
 
-use super::error::{IamError, IamResult};
+use super::error::{IamError, IamResult, unless_gone};
 use super::reply;
 use super::service::Ask;
 use crate::s3::xml::Writer;
@@ -41,8 +41,8 @@ async fn list<E: Attached>(ask: &Ask<'_>, of: &str, xml: &mut Writer) -> IamResu
     let entity = ask.model.find_entity::<E>(ask.form.required(of)?).await?;
     let mut policies = Vec::new();
     for attached in &entity.held().attached {
-        // A policy that is gone is attached to nothing.
-        if let Ok(policy) = ask.model.find_policy(&attached.arn).await
+        let found = ask.model.find_policy(&attached.arn).await;
+        if let Some(policy) = unless_gone(found)?
             && policy.incarnation == attached.incarnation
             && ask.wants(&policy.path)
         {

@@ -59,6 +59,16 @@ impl IamError {
     }
 }
 
+/// Returns what was found, or `None` if it is gone. Any other error stays one: a list that lacks what
+/// cannot be read just now would be taken for the whole.
+pub fn unless_gone<T>(found: Result<T, Error>) -> IamResult<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::NoSuchEntity(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl From<Error> for IamError {
     fn from(error: Error) -> IamError {
         let say = |code, status| IamError::new(code, status, error.to_string());
@@ -108,6 +118,22 @@ impl From<S3Error> for IamError {
         IamError {
             cause: error.cause().map(str::to_owned),
             ..IamError::new(code, status, error.message())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_gone_is_left_out_of_a_list() {
+        assert_eq!(unless_gone(Ok(1)).unwrap(), Some(1));
+        let gone = Error::NoSuchEntity("gone".into());
+        assert_eq!(unless_gone::<u8>(Err(gone)).unwrap(), None);
+        let errors: [fn(String) -> Error; 2] = [Error::Unconfirmed, Error::Unavailable];
+        for error in errors {
+            assert!(unless_gone::<u8>(Err(error("later".into()))).is_err());
         }
     }
 }

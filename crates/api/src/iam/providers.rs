@@ -9,12 +9,17 @@ use super::reply;
 use super::service::Ask;
 use crate::s3::xml::Writer;
 
+/// Returns a URL as IAM shows it: without its scheme.
+fn issuer_of(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, issuer)| issuer)
+}
+
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     match action {
         Action::CreateOpenIDConnectProvider => create(ask, xml).await?,
         Action::GetOpenIDConnectProvider => {
             let provider = ask.model.find_entity::<Provider>(ask.provider()?).await?;
-            xml.text("Url", &provider.name);
+            xml.text("Url", issuer_of(&provider.url));
             write_list(xml, "ClientIDList", provider.clients.iter());
             write_list(xml, "ThumbprintList", provider.thumbprints.iter());
             reply::time(xml, "CreateDate", provider.created_ms);

@@ -8,6 +8,9 @@ use super::reply;
 use super::service::Ask;
 use crate::s3::xml::Writer;
 
+/// The longest session of a role that was asked for no other, in seconds.
+const USUAL_SESSION_S: u32 = 3600;
+
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     let name = ask.form.get("RoleName").unwrap_or_default();
     match action {
@@ -28,7 +31,8 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::UpdateRole => {
             let change = RoleChange {
                 description: ask.form.get("Description").map(str::to_owned),
-                max_session_s: session(ask)?,
+                // What is absent is the usual hour, and not what it was.
+                max_session_s: Some(session(ask)?.unwrap_or(USUAL_SESSION_S)),
                 ..RoleChange::default()
             };
             ask.done(ask.model.change_role(name, change).await?);

@@ -2,6 +2,8 @@
 
 mod account;
 mod forms;
+mod left_out;
+mod providers;
 
 use std::sync::Arc;
 

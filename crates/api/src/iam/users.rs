@@ -3,7 +3,7 @@
 use archipel_access::Action;
 use archipel_model::identity::{Attached, Group, NewUser, User, check_path};
 
-use super::error::{IamError, IamResult};
+use super::error::{IamError, IamResult, unless_gone};
 use super::resource::Resource;
 use super::service::Ask;
 use super::{groups, reply};
@@ -49,10 +49,9 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::ListGroupsForUser => {
             let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
             let mut groups = Vec::new();
-            for group in &user.groups {
-                let meant = group;
-                // A group that is gone is none.
-                if let Ok(group) = ask.model.find_entity::<Group>(&group.name).await
+            for meant in &user.groups {
+                let found = ask.model.find_entity::<Group>(&meant.name).await;
+                if let Some(group) = unless_gone(found)?
                     && group.incarnation == meant.incarnation
                 {
                     groups.push((group.name.clone(), group));

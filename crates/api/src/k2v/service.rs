@@ -145,6 +145,12 @@ impl K2v {
             Ok((result, body)) => (result, body),
             Err(_) => (Err(Code::InternalError.into()), None),
         };
+        let is_refused = |error: &S3Error| error.code().refuses_credentials();
+        if result.as_ref().is_err_and(is_refused)
+            && let Some(peer) = parts.extensions.get::<Peer>()
+        {
+            shared.config.rates.pace_refusal(peer.0).await;
+        }
         let operation = told.operation.unwrap_or("Unknown");
         let (code, mut answer) = match result {
             Ok(answer) => ("", answer),

@@ -8,6 +8,8 @@
 use archipel_access::{Acl, Ownership};
 use archipel_model::{Bucket, Model};
 use http::HeaderMap;
+use quick_xml::Reader;
+use quick_xml::events::Event;
 
 use super::call::single_header;
 use super::error::{Code, S3Error, S3Result};
@@ -39,6 +41,9 @@ const GROUPS: &str = "http://acs.amazonaws.com/groups/";
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 /// Every access key.
 const AUTHENTICATED_USERS: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
+
+/// The most grants of a list.
+const MAX_GRANTS: usize = 100;
 
 /// The namespace of the attribute that tells the kind of a grantee.
 const XSI: &str = " xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"";
@@ -98,13 +103,21 @@ pub fn disabled(bucket: &Bucket) -> Option<Code> {
 }
 
 /// Returns the list that grants make. The owner has full control also if no grant says so.
+///
+/// # Errors
+/// [`Code::InvalidArgument`], [`Code::MalformedACLError`] for too many, and those of grants.
 fn of_grants(headers: &HeaderMap, owner: &Owner) -> S3Result<Acl> {
     let mut acl = Acl::default();
+    let mut count = 0;
     for (name, permission) in GRANTS {
         let Some(list) = single_header(headers, name)? else {
             continue;
         };
         for text in list.split(',') {
+            count += 1;
+            if count > MAX_GRANTS {
+                return Err(Code::MalformedACLError.into());
+            }
             let wrong = || S3Error::argument(name, list, "Argument format not recognized");
             let (kind, value) = text.split_once('=').ok_or_else(wrong)?;
             let value = value.trim();
@@ -172,8 +185,14 @@ pub fn parse(document: &[u8], owner: &Owner) -> S3Result<Acl> {
     let list = list.ok_or(Code::MalformedACLError)?;
     let mut acl = Acl::default();
     let mut owned = false;
-    for grant in list.only(&["Grant"]).map_err(malformed)? {
-        owned |= read_grant(&mut acl, grant, owner)?;
+    let grants = list.only(&["Grant"]).map_err(malformed)?;
+    let kinds = kinds(document).ok_or(Code::MalformedACLError)?;
+    // Each grant has one grantee, and there are none elsewhere.
+    if grants.len() > MAX_GRANTS || grants.len() != kinds.len() {
+        return Err(Code::MalformedACLError.into());
+    }
+    for (grant, kind) in grants.iter().zip(&kinds) {
+        owned |= read_grant(&mut acl, grant, kind, owner)?;
     }
     // The owner's control cannot be taken away.
     match owned {
@@ -184,8 +203,31 @@ pub fn parse(document: &[u8], owner: &Owner) -> S3Result<Acl> {
     }
 }
 
-/// Adds a grant of a document. Returns true if it is the owner's full control.
-fn read_grant(acl: &mut Acl, grant: &Element, owner: &Owner) -> S3Result<bool> {
+/// Returns what the grantees of a document are, in order: their `xsi:type`, which the tree of its elements does
+/// not have. `None` if one does not say so.
+fn kinds(document: &[u8]) -> Option<Vec<String>> {
+    let mut reader = Reader::from_str(std::str::from_utf8(document).ok()?);
+    let mut kinds = Vec::new();
+    loop {
+        match reader.read_event().ok()? {
+            Event::Eof => return Some(kinds),
+            Event::Start(start) | Event::Empty(start)
+                if start.local_name().into_inner() == "Grantee" =>
+            {
+                let mut attributes = start.attributes().flatten();
+                let kind = attributes.find(|attribute| {
+                    let name = attribute.key;
+                    name.prefix().is_some() && name.local_name().into_inner() == "type"
+                });
+                kinds.push(kind?.value.into_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Adds a grant of a document to a grantee of this kind. Returns true if it is the owner's full control.
+fn read_grant(acl: &mut Acl, grant: &Element, kind: &str, owner: &Owner) -> S3Result<bool> {
     let malformed = |_| S3Error::from(Code::MalformedACLError);
     grant.only(&["Grantee", "Permission"]).map_err(malformed)?;
     let grantee = grant.child("Grantee").map_err(malformed)?;
@@ -195,10 +237,10 @@ fn read_grant(acl: &mut Acl, grant: &Element, owner: &Owner) -> S3Result<bool> {
         return Err(Code::MalformedACLError.into());
     }
     let text = |name| Ok::<_, S3Error>(grantee.child_text(name).map_err(malformed)?.map(str::trim));
-    let grantee = match (text("ID")?, text("URI")?, text("EmailAddress")?) {
-        (Some(id), None, None) => Grantee::Id(id),
-        (None, Some(group), None) => Grantee::Group(group),
-        (None, None, Some(address)) => Grantee::Email(address),
+    let grantee = match (kind, text("ID")?, text("URI")?, text("EmailAddress")?) {
+        ("CanonicalUser", Some(id), None, None) => Grantee::Id(id),
+        ("Group", None, Some(group), None) => Grantee::Group(group),
+        ("AmazonCustomerByEmail", None, None, Some(address)) => Grantee::Email(address),
         _ => return Err(Code::MalformedACLError.into()),
     };
     add(acl, grantee, permission, owner)
@@ -269,7 +311,7 @@ fn grant(xml: &mut Writer, kind: &str, permission: &str, grantee: impl FnOnce(&m
 
 #[cfg(test)]
 mod tests {
-    use super::{Acl, document, parse};
+    use super::{Acl, document, of_grants, parse};
     use crate::s3::error::Code;
     use crate::s3::owner::Owner;
 
@@ -301,5 +343,56 @@ mod tests {
         assert_eq!(code(&acp), Err(Code::NotImplemented));
         let wrong = full.replace("FULL_CONTROL", "ALL");
         assert_eq!(code(&wrong), Err(Code::MalformedACLError));
+    }
+
+    #[test]
+    fn grantees_are_what_they_say() {
+        let owner = Owner::of_key("AK1");
+        let code = |text: &str| parse(text.as_bytes(), &owner).map_err(|e| e.code());
+        let full = String::from_utf8(document(Acl::default(), &owner).finish()).unwrap();
+        let kind = "xsi:type=\"CanonicalUser\"";
+        assert_eq!(code(&full), Ok(Acl::default()));
+        let single = full.replace(kind, "xsi:type = 'CanonicalUser'");
+        assert_eq!(code(&single), Ok(Acl::default()));
+        for other in [
+            "",
+            "type=\"CanonicalUser\"",
+            "xsi:type=\"Bogus\"",
+            "xsi:type=\"Group\"",
+            "xsi:type=\"AmazonCustomerByEmail\"",
+        ] {
+            let wrong = full.replace(kind, other);
+            assert_eq!(code(&wrong), Err(Code::MalformedACLError), "{other}");
+        }
+        // A grantee in another place does not lend its kind to that of a grant.
+        let typed = format!("<Grantee xmlns:xsi=\"x\" {kind}/></Owner>");
+        let group = full.replace(kind, "xsi:type=\"Group\"");
+        let lent = group.replace("</Owner>", &typed);
+        assert_eq!(code(&lent), Err(Code::MalformedACLError));
+    }
+
+    #[test]
+    fn a_list_has_a_hundred_grants() {
+        let owner = Owner::of_key("AK1");
+        let full = String::from_utf8(document(Acl::default(), &owner).finish()).unwrap();
+        let (start, rest) = full.split_once("<Grant>").unwrap();
+        let (grant, end) = rest.split_once("</Grant>").unwrap();
+        let grants = |count: usize| format!("<Grant>{grant}</Grant>").repeat(count);
+        let code = |count: usize| {
+            let text = format!("{start}{}{end}", grants(count));
+            parse(text.as_bytes(), &owner).map_err(|e| e.code())
+        };
+        assert_eq!(code(100), Ok(Acl::default()));
+        assert_eq!(code(101), Err(Code::MalformedACLError));
+        let of_headers = |count: usize| {
+            let grants = vec![format!("id={}", owner.id()); count].join(",");
+            let headers = [("x-amz-grant-read", grants)].map(|(name, value)| {
+                let name = http::HeaderName::from_static(name);
+                (name, http::HeaderValue::try_from(value).unwrap())
+            });
+            of_grants(&headers.into_iter().collect(), &owner).map_err(|e| e.code())
+        };
+        assert_eq!(of_headers(100), Ok(Acl::default()));
+        assert_eq!(of_headers(101), Err(Code::MalformedACLError));
     }
 }

@@ -126,6 +126,22 @@ codes! {
     XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.",
 }
 
+impl Code {
+    /// Returns true if the code says that a request's credentials do not count.
+    pub fn refuses_credentials(self) -> bool {
+        matches!(
+            self,
+            Code::AuthorizationHeaderMalformed
+                | Code::AuthorizationQueryParametersError
+                | Code::ExpiredToken
+                | Code::InvalidAccessKeyId
+                | Code::InvalidToken
+                | Code::RequestTimeTooSkewed
+                | Code::SignatureDoesNotMatch
+        )
+    }
+}
+
 /// An error as a client sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct S3Error {

@@ -126,13 +126,36 @@ pub fn check_digest(
     asked: ObjectLock,
     bucket: Option<&BucketLock>,
 ) -> S3Result<()> {
+    check_digest_of("Object", expected, asked, bucket)
+}
+
+/// Checks that a part of a new object with a protection comes with a checksum of its content.
+///
+/// # Errors
+/// [`Code::InvalidRequest`].
+pub fn check_part_digest(
+    expected: &Expected,
+    asked: ObjectLock,
+    bucket: Option<&BucketLock>,
+) -> S3Result<()> {
+    check_digest_of("Part", expected, asked, bucket)
+}
+
+fn check_digest_of(
+    what: &str,
+    expected: &Expected,
+    asked: ObjectLock,
+    bucket: Option<&BucketLock>,
+) -> S3Result<()> {
     let default = bucket.is_some_and(|lock| lock.default.is_some());
     let protected = !asked.is_empty() || default;
     if !protected || expected.has_digest() {
         return Ok(());
     }
-    let why = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests \
-               with Object Lock parameters";
+    let why = format!(
+        "Content-MD5 OR x-amz-checksum- HTTP header is required for Put {what} requests with \
+         Object Lock parameters"
+    );
     Err(S3Error::new(Code::InvalidRequest, why))
 }
 

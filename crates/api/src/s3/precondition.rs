@@ -18,6 +18,8 @@ pub struct Read {
     if_none_match: Option<String>,
     if_modified_since: Option<SystemTime>,
     if_unmodified_since: Option<SystemTime>,
+    /// The time of the server, if dates in the future are ignored.
+    now: Option<SystemTime>,
 }
 
 /// The result of a read's conditions for an object.
@@ -72,7 +74,17 @@ impl Read {
             if_none_match: header("if-none-match")?.map(str::to_owned),
             if_modified_since: date("if-modified-since")?,
             if_unmodified_since: date("if-unmodified-since")?,
+            now: None,
         })
+    }
+
+    /// Returns the conditions as S3 takes them at a time: it ignores `If-Modified-Since` with a date in
+    /// the future.
+    pub fn at(self, now_ms: u64) -> Read {
+        Read {
+            now: Some(UNIX_EPOCH + Duration::from_millis(now_ms)),
+            ..self
+        }
     }
 
     /// Evaluates the conditions for an object, in the order of RFC 9110, 13.2.2.
@@ -91,9 +103,17 @@ impl Read {
             (Some(tags), _) if matches_any(tags, &head.etag) => {
                 Verdict::NotModified("If-None-Match")
             }
-            (None, Some(since)) if modified <= since => Verdict::NotModified("If-Modified-Since"),
+            (None, Some(since)) if modified <= since && self.counts(since, modified) => {
+                Verdict::NotModified("If-Modified-Since")
+            }
             _ => Verdict::Pass,
         }
+    }
+
+    /// Returns true if a date is not in the future. The object's own always counts: the clock of the node
+    /// that stored it may be ahead.
+    fn counts(&self, since: SystemTime, modified: SystemTime) -> bool {
+        since == modified || self.now.is_none_or(|now| since <= now)
     }
 }
 

@@ -36,7 +36,7 @@ use super::target::Target;
 use crate::audit::Entry;
 use crate::iam;
 use crate::serve::metrics::{Guard, Sent};
-use crate::serve::{Door, Limits, Metrics, spans};
+use crate::serve::{Door, Limits, Metrics, Peer, spans};
 
 use exchange::Exchange;
 
@@ -124,6 +124,14 @@ impl S3 {
         };
         let (operation, target, learned) = (exchange.operation, exchange.target, exchange.learned);
         entry.who(learned.who.as_deref());
+        let is_refused = match &result {
+            Err(error) => error.code().refuses_credentials(),
+            // IAM and STS tell errors in documents of their own.
+            Ok(answer) => answer.status() == StatusCode::FORBIDDEN && learned.who.is_none(),
+        };
+        if let (true, Some(peer)) = (is_refused, parts.extensions.get::<Peer>()) {
+            shared.config.rates.pace_refusal(peer.0).await;
+        }
         let (status_code, mut answer) = match result {
             Ok(answer) => ("", self.await_end(answer, &parts, operation, &request_id)),
             Err(error) => {

@@ -20,7 +20,7 @@ use ring::hmac;
 
 use super::call::single_header;
 use super::error::{Code, S3Error, S3Result};
-use super::sigv4::{Lookup, unknown_key};
+use super::sigv4::{Lookup, iso, unknown_key};
 use super::target::Target;
 use super::uri::Query;
 
@@ -57,9 +57,10 @@ const REPEATED: [&str; 6] = [
     "content-type",
 ];
 
-/// Returns true if a query presents a signature of version 2.
+/// Returns true if a query presents a signature of version 2, also an incomplete one. `Expires` alone
+/// says nothing of a signature.
 pub fn is_presented(query: &Query) -> bool {
-    query.has("Signature") && query.has("AWSAccessKeyId")
+    query.has("Signature") || query.has("AWSAccessKeyId")
 }
 
 /// Checks the signature of a presigned request, and gives the access key.
@@ -78,28 +79,30 @@ pub fn verify(
         let why = "Only one auth mechanism allowed";
         return Err(S3Error::argument("Authorization", "", why));
     }
+    let take = |name: &str| {
+        let value = query.single(name)?.filter(|value| !value.is_empty());
+        value.ok_or_else(incomplete)
+    };
+    let id = take("AWSAccessKeyId")?;
+    let expires_text = take("Expires")?;
+    // `+` stands for a space in a query, and no space is in Base64.
+    let signature = take("Signature")?.replace(' ', "+");
     let methods = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
     if target.key.is_none() || !methods.contains(method) {
         return Err(unsupported());
     }
-    let take = |name: &str| {
-        let value = query.single(name)?.filter(|value| !value.is_empty());
-        value.ok_or_else(|| S3Error::argument(name, "", "The parameter is missing or empty."))
-    };
-    let id = take("AWSAccessKeyId")?;
-    let expires_text = take("Expires")?;
     let expires: u64 = expires_text.parse().map_err(|_| {
         let why = format!("Invalid date (should be seconds since epoch): {expires_text}");
         S3Error::new(Code::AccessDenied, why)
     })?;
     if now_ms / 1000 > expires {
-        return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
+        return Err(S3Error::new(Code::AccessDenied, "Request has expired")
+            .with("Expires", iso(expires.saturating_mul(1000)))
+            .with("ServerTime", iso(now_ms)));
     }
     check_covered(query, headers)?;
     let text = string_to_sign(method, target, headers, expires_text)?;
     let key = lookup(id)?.ok_or_else(|| unknown_key(id))?;
-    // `+` stands for a space in a query, and no space is in Base64.
-    let signature = take("Signature")?.replace(' ', "+");
     if matches(&key, text.as_bytes(), &signature) {
         Ok(key)
     } else {
@@ -129,6 +132,12 @@ pub fn verify_policy(
 pub fn unsupported() -> S3Error {
     let why = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
     S3Error::new(Code::InvalidRequest, why)
+}
+
+fn incomplete() -> S3Error {
+    let why =
+        "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters";
+    S3Error::new(Code::AccessDenied, why)
 }
 
 /// Returns true if the signature matches. Compares in constant time.

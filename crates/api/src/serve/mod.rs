@@ -19,7 +19,7 @@ pub mod metrics;
 mod proxies;
 mod rates;
 pub(crate) mod spans;
-mod stall;
+pub(crate) mod stall;
 pub mod tls;
 
 use std::error::Error as StdError;

@@ -1,8 +1,9 @@
 //! The keys of identity providers: found by discovery, kept for a while.
 //!
 //! Only registered providers are asked. One fetch at a time runs for each; a token with
-//! an unknown key makes the keys be fetched again, but not more often than every [`RETRY`]. So a client
-//! that sends invented tokens causes next to nothing.
+//! an unknown key makes the keys be fetched again, but not more often than every [`RETRY`]. Tokens of
+//! known keys do not wait for it, and it goes on without the client that caused it. So a client that
+//! sends invented tokens causes next to nothing.
 //!
 //! Source: OpenID Connect Discovery 1.0; RFC 7517.
 
@@ -24,7 +25,7 @@ use crate::iam::{IamError, IamResult};
 const KEPT: Duration = Duration::from_secs(3600);
 
 /// The time after which a provider may be asked again.
-const RETRY: Duration = Duration::from_secs(10);
+pub(super) const RETRY: Duration = Duration::from_secs(10);
 
 /// The largest document, and the most keys.
 const MAX_DOCUMENT_BYTES: usize = 256 << 10;
@@ -41,20 +42,96 @@ struct KeySet {
     keys: Vec<serde_json::Value>,
 }
 
-/// What is known of one provider.
+/// A provider and its keys.
 #[derive(Default)]
+struct Issuer {
+    known: Mutex<Known>,
+    /// Held during a fetch.
+    fetching: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The known keys of a provider.
+#[derive(Clone, Default)]
 struct Known {
-    keys: Vec<Jwk>,
+    keys: Arc<[Jwk]>,
     fetched: Option<Instant>,
     tried: Option<Instant>,
 }
 
-/// What is known of each provider, behind a lock that is held during a fetch.
-type Cache = HashMap<String, Arc<tokio::sync::Mutex<Known>>>;
+impl Known {
+    fn signed(&self, token: &Token<'_>) -> bool {
+        self.keys.iter().any(|key| token.is_signed_by(key))
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.fetched.is_some_and(|time| time.elapsed() < KEPT)
+    }
+
+    /// Returns the verdict of the known keys on a token, or `None` if it may be signed with another.
+    fn verdict(&self, token: &Token<'_>) -> Option<IamResult<()>> {
+        if !self.is_fresh() {
+            return None;
+        }
+        if self.signed(token) {
+            return Some(Ok(()));
+        }
+        let knows = |key: &Jwk| key.id.as_deref() == token.key();
+        let is_known = token.key().is_some() && self.keys.iter().any(knows);
+        is_known.then(|| Err(forged()))
+    }
+
+    /// Returns an error if the provider was asked a moment ago.
+    fn may_ask(&self) -> IamResult<()> {
+        if self.tried.is_none_or(|time| time.elapsed() >= RETRY) {
+            return Ok(());
+        }
+        match self.is_fresh() {
+            true => Err(forged()),
+            false => Err(unreachable("it was asked a moment ago")),
+        }
+    }
+}
+
+impl Issuer {
+    fn known(&self) -> Known {
+        self.known.lock().clone()
+    }
+
+    /// Checks the signature of a token.
+    async fn check(self: Arc<Issuer>, token: &Token<'_>, url: &str) -> IamResult<()> {
+        if let Some(verdict) = self.known().verdict(token) {
+            return verdict;
+        }
+        let fetching = self.fetching.clone().lock_owned().await;
+        // Another fetch may have ended in the meantime.
+        let known = self.known();
+        if let Some(verdict) = known.verdict(token) {
+            return verdict;
+        }
+        known.may_ask()?;
+        self.known.lock().tried = Some(Instant::now());
+        let (issuer, url) = (self.clone(), url.to_owned());
+        // A client that goes away must not leave behind a fetch that was tried and never ended.
+        let fetched = tokio::spawn(async move {
+            let keys = keys_of(&url).await?;
+            let mut known = issuer.known.lock();
+            known.keys = keys.into();
+            known.fetched = Some(Instant::now());
+            drop((known, fetching));
+            IamResult::Ok(())
+        });
+        let given_up = || Err(unreachable("the request was given up"));
+        fetched.await.unwrap_or_else(|_| given_up())?;
+        match self.known().signed(token) {
+            true => Ok(()),
+            false => Err(forged()),
+        }
+    }
+}
 
 /// The keys of identity providers.
 #[derive(Default)]
-pub struct Providers(Mutex<Cache>);
+pub struct Providers(Mutex<HashMap<String, Arc<Issuer>>>);
 
 impl Providers {
     /// Checks a token of a provider.
@@ -75,36 +152,19 @@ impl Providers {
         let clients: Vec<&str> = provider.clients.iter().map(String::as_str).collect();
         // A token that would be refused in any case makes nobody fetch keys.
         let claims = token.claims(&clients, now_ms)?;
-        let known = self
+        let issuer = self
             .0
             .lock()
             .entry(provider.url.clone())
             .or_default()
             .clone();
-        let mut known = known.lock().await;
-        let is_signed = |known: &Known| known.keys.iter().any(|key| token.is_signed_by(key));
-        let is_fresh = known.fetched.is_some_and(|time| time.elapsed() < KEPT);
-        if is_fresh && is_signed(&known) {
-            return Ok(claims);
-        }
-        let knows = |key: &Jwk| key.id.as_deref() == token.key();
-        if is_fresh && token.key().is_some() && known.keys.iter().any(knows) {
-            return Err(invalid("Couldn't verify the signature of the token"));
-        }
-        if known.tried.is_some_and(|time| time.elapsed() < RETRY) {
-            return match is_fresh {
-                true => Err(invalid("Couldn't verify the signature of the token")),
-                false => Err(unreachable("it was asked a moment ago")),
-            };
-        }
-        known.tried = Some(Instant::now());
-        known.keys = keys_of(&provider.url).await?;
-        known.fetched = Some(Instant::now());
-        match is_signed(&known) {
-            true => Ok(claims),
-            false => Err(invalid("Couldn't verify the signature of the token")),
-        }
+        issuer.check(token, &provider.url).await?;
+        Ok(claims)
     }
+}
+
+fn forged() -> IamError {
+    invalid("Couldn't verify the signature of the token")
 }
 
 fn unreachable(why: &str) -> IamError {

@@ -72,9 +72,9 @@ impl Site {
     }
 
     async fn configure(&self, bucket: &str, website: Website) {
-        let changed = self
-            .model
-            .set_website(bucket, move |_| Some(website.clone()));
+        let bucket = self.model.bucket(bucket).unwrap().unwrap();
+        let replace = move |_: Option<&Website>| Some(website.clone());
+        let changed = self.model.set_website(&bucket, replace);
         changed.await.unwrap();
     }
 
@@ -272,7 +272,8 @@ async fn cross_origin_requests() {
         allowed_methods: vec!["GET".into()],
         ..CorsRule::default()
     };
-    site.model.set_cors("site", vec![rule]).await.unwrap();
+    let bucket = site.model.bucket("site").unwrap().unwrap();
+    site.model.set_cors(&bucket, vec![rule]).await.unwrap();
     let origin = ("origin", "https://app.example");
     let allowed = "access-control-allow-origin";
     for (path, status) in [("a.html", 200), ("none", 404)] {

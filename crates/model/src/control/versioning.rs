@@ -30,10 +30,9 @@ impl Model {
     #[boxed]
     pub async fn set_versioning(
         &self,
-        name: &str,
+        bucket: &Bucket,
         versioning: Versioning,
     ) -> Result<Arc<Bucket>, Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
         let change = move |bucket: &mut Bucket| {
             if bucket.lock.is_some() && versioning != Versioning::Enabled {
                 return Err(Error::LockKeepsVersions);
@@ -44,7 +43,7 @@ impl Model {
             }
             Err(Error::Internal("versioning never ends".into()))
         };
-        let changed = self.change_settings(&bucket, change).await?;
+        let changed = self.change_settings(bucket, change).await?;
         if versioning == Versioning::Enabled {
             self.wait_until_known(&changed).await?;
         }
@@ -60,10 +59,9 @@ impl Model {
     #[boxed]
     pub async fn set_bucket_lock(
         &self,
-        name: &str,
+        bucket: &Bucket,
         lock: BucketLock,
     ) -> Result<Arc<Bucket>, Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
         let change = move |bucket: &mut Bucket| {
             if bucket.versioning != Versioning::Enabled {
                 return Err(Error::LockNeedsVersions);
@@ -71,7 +69,7 @@ impl Model {
             bucket.lock = Some(lock);
             Ok(())
         };
-        let changed = self.change_settings(&bucket, change).await?;
+        let changed = self.change_settings(bucket, change).await?;
         self.wait_until_known(&changed).await?;
         Ok(changed)
     }

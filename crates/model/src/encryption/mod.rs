@@ -71,11 +71,11 @@ impl Model {
     #[boxed]
     pub async fn set_encrypts(
         &self,
-        name: &str,
+        bucket: &Bucket,
         encrypts: bool,
         key: bool,
     ) -> Result<Arc<Bucket>, Error> {
-        self.change_bucket(name, move |bucket| {
+        self.change_bucket(bucket, move |bucket| {
             bucket.encrypts = encrypts;
             bucket.has_bucket_key = key;
         })

@@ -116,11 +116,10 @@ impl Model {
     #[boxed]
     pub async fn set_notification(
         &self,
-        name: &str,
+        bucket: &Bucket,
         notification: Option<Notification>,
     ) -> Result<Arc<Bucket>, Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        self.change_settings(&bucket, move |bucket| {
+        self.change_settings(bucket, move |bucket| {
             bucket.notification.clone_from(&notification);
             Ok(())
         })

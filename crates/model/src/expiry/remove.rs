@@ -227,7 +227,7 @@ impl Model {
     ) -> Result<bool, Error> {
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         let making = bucket.versioning.of_writes();
-        let found = version_rows::read_version(self.cluster(), &row, id.at(), making).await?;
+        let found = version_rows::read_version(self.cluster(), &row, id.at(), making, &[]).await?;
         let head = found.as_ref().map(head_of).transpose()?.flatten();
         Ok(head.is_some_and(|head| head.version == write))
     }

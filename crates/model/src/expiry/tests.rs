@@ -66,7 +66,8 @@ async fn set(model: &Model, rules: Vec<LifecycleRule>) {
         rules,
         ..Lifecycle::default()
     };
-    let set = model.set_lifecycle("bucket", Some(lifecycle));
+    let bucket = bucket(model);
+    let set = model.set_lifecycle(&bucket, Some(lifecycle));
     set.await.unwrap();
 }
 
@@ -233,14 +234,14 @@ async fn only_the_version_that_was_seen_is_removed_and_only_while_rules_say_so()
     put(&model, "k", 10, &[("a", "1")]).await;
     assert_eq!(removal(&model, &on, &seen).await, refused);
     let seen = model.head_object(&on, "k").await.unwrap();
-    let untagged = model.set_object_tags(&on, "k", None, Tags::new());
+    let untagged = model.set_object_tags(&on, "k", None, Tags::new(), &|_| Ok(()));
     untagged.await.unwrap();
     assert_eq!(removal(&model, &on, &seen).await, refused);
-    let retagged = model.set_object_tags(&on, "k", None, seen.tags.clone());
+    let retagged = model.set_object_tags(&on, "k", None, seen.tags.clone(), &|_| Ok(()));
     retagged.await.unwrap();
     set(&model, vec![rule("other", Expiration::Date(NOON))]).await;
     assert_eq!(removal(&model, &on, &seen).await, refused);
-    model.set_lifecycle("bucket", None).await.unwrap();
+    model.set_lifecycle(&on, None).await.unwrap();
     assert_eq!(removal(&model, &on, &seen).await, refused);
     set(&model, vec![tagged]).await;
     assert_eq!(removal(&model, &on, &seen).await, Ok(()));
@@ -259,7 +260,7 @@ async fn changed_rules_are_applied_at_once() {
     assert_eq!(expire(&model, progress).await.examined, 0);
     set(&model, vec![rule("b", Expiration::Date(NOON))]).await;
     assert_eq!(expire(&model, progress).await.objects, 1);
-    model.set_lifecycle("bucket", None).await.unwrap();
+    model.set_lifecycle(&bucket(&model), None).await.unwrap();
     assert_eq!(expire(&model, progress).await.examined, 0);
     assert_eq!(model.expiry_status().next_ms, None);
 }
@@ -373,7 +374,7 @@ async fn what_is_written_while_a_walk_runs_stays() {
         let bucket = bucket(&model);
         let mut lifecycle = bucket.lifecycle.clone().unwrap();
         lifecycle.rules[0].id = format!("round{round}");
-        let changed = model.set_lifecycle("bucket", Some(lifecycle));
+        let changed = model.set_lifecycle(&bucket, Some(lifecycle));
         changed.await.unwrap();
         let walks = [(); 2].map(|()| tokio::spawn(walk(model.clone())));
         for n in (0..100).step_by(2) {

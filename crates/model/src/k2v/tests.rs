@@ -134,7 +134,7 @@ async fn items_and_objects_do_not_meet() {
     let listed = model.list_objects(&bucket, &query).await.unwrap();
     assert!(listed.entries.is_empty());
     assert_eq!(model.bucket_usage(&bucket).await.unwrap().objects, 0);
-    let refused = model.delete_bucket("bucket").await;
+    let refused = model.delete_bucket(&bucket).await;
     assert_eq!(refused, Err(Error::BucketNotEmpty));
     let writer = model.begin_object(&bucket, "k").unwrap();
     let meta = ObjectMeta::default();
@@ -153,7 +153,7 @@ async fn items_and_objects_do_not_meet() {
         .insert_item(&bucket, &delete("k", "", &seen.token))
         .await
         .unwrap();
-    model.delete_bucket("bucket").await.unwrap();
+    model.delete_bucket(&bucket).await.unwrap();
     let late = model.insert_item(&bucket, &first).await;
     assert_eq!(late, Err(Error::NoSuchBucket));
 }

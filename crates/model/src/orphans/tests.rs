@@ -157,3 +157,44 @@ async fn parts_without_a_gc_task_are_dropped_unless_the_object_lists_them() {
     }
     assert_eq!(model.find_orphans(NOW, None).await.unwrap(), 0);
 }
+
+/// Writes an extent of a tail that the object `key` does not refer to.
+async fn extent(model: &Model, bucket: &Bucket, key: &str, group: &Id) {
+    let metadata = ExtentHead {
+        owner: Owner::Object {
+            bucket: bucket.id,
+            key: key.into(),
+        },
+        store: Some(Id([7; 16])),
+    };
+    let value = Value {
+        metadata: codec::encode(&metadata).into(),
+        ..Value::default()
+    };
+    let row = rowkeys::extent(model.cluster(), group, 0);
+    let how = WriteOptions::durable(Durability::Fsync);
+    model.cluster().write(&row, Some(value), how).await.unwrap();
+}
+
+/// The owner of an orphan cannot be read. Those in the partitions before and behind it are found.
+#[tokio::test]
+async fn a_partition_that_cannot_be_searched_holds_up_no_other() {
+    let (model, bucket) = model().await;
+    let mut groups: Vec<Id> = (0..60).map(|n| Id([n; 16])).collect();
+    groups.sort_by_key(|group| rowkeys::extent(model.cluster(), group, 0).partition);
+    groups.dedup_by_key(|group| rowkeys::extent(model.cluster(), group, 0).partition);
+    for at in [0, groups.len() - 1] {
+        extent(&model, &bucket, "none", &groups[at]).await;
+    }
+    extent(&model, &bucket, "damaged", &groups[groups.len() / 2]).await;
+    let row = rowkeys::object(model.cluster(), &bucket.id, "damaged");
+    let value = Value {
+        metadata: Bytes::from_static(b"no object"),
+        ..Value::default()
+    };
+    let how = WriteOptions::durable(Durability::Fsync);
+    model.cluster().write(&row, Some(value), how).await.unwrap();
+    let found = model.find_orphans(NOW, None).await;
+    assert!(matches!(found, Err(crate::Error::Damaged(_))), "{found:?}");
+    assert_eq!(model.gc_tasks().await, Ok(2));
+}

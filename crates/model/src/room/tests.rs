@@ -92,9 +92,9 @@ async fn bytes_are_counted_and_one_object_may_fill_the_quota() {
 
 #[tokio::test(start_paused = true)]
 async fn versions_count_and_markers_do_not() {
-    let (model, _) = alone().await;
+    let (model, bucket) = alone().await;
     let versions = Versioning::Enabled;
-    model.set_versioning("bucket", versions).await.unwrap();
+    model.set_versioning(&bucket, versions).await.unwrap();
     let bucket = model.set_quota("bucket", of_objects(3)).await.unwrap();
     let first = put(&model, &bucket, "key", 10).await.unwrap();
     put(&model, &bucket, "key", 10).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_change_that_adds_nothing_passes_a_replica_that_lacks_the_object() {
     world.network.end_all_cuts();
     world.isolate(0);
     let tags = vec![("name".to_owned(), "value".to_owned())];
-    let tagged = model.set_object_tags(&bucket, "key", None, tags.clone());
+    let tagged = model.set_object_tags(&bucket, "key", None, tags.clone(), &|_| Ok(()));
     let tagged = tokio::time::timeout(Duration::from_secs(20), tagged).await;
     tagged.expect("it goes on for ever").unwrap();
     let read = model.head_object(&bucket, "key").await.unwrap();

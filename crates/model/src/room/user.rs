@@ -60,12 +60,6 @@ impl Bucket {
     }
 }
 
-impl User {
-    fn owns(&self, bucket: &Bucket) -> bool {
-        bucket.user() == Some(&unique_id(User::PREFIX, self.incarnation))
-    }
-}
-
 impl Model {
     /// Sets the most that all buckets together may hold which a user created, or lifts the limit. It counts for
     /// every write that begins after this returns, on all nodes. Buckets that hold more keep it, and accept what
@@ -159,22 +153,26 @@ impl Model {
     }
 
     fn buckets_of(&self, user: &User) -> Result<Vec<Arc<Bucket>>, Error> {
+        let id = user.id();
         let mut buckets = self.buckets()?;
-        buckets.retain(|bucket| user.owns(bucket));
+        buckets.retain(|bucket| bucket.user() == Some(id.as_str()));
         Ok(buckets)
     }
 
     /// Returns the user who created a bucket; `None` if there is none any more.
     fn user_of(&self, bucket: &Bucket) -> Result<Option<Arc<User>>, Error> {
+        let Some(id) = bucket.user() else {
+            return Ok(None);
+        };
         let users = self.entities::<User>()?;
-        Ok(users.into_iter().find(|user| user.owns(bucket)))
+        Ok(users.into_iter().find(|user| user.id() == id))
     }
 
     /// Returns the user who created a bucket, as it is now; `None` if there is none any more.
     async fn fresh_user_of(&self, bucket: &Bucket) -> Result<Option<Arc<User>>, Error> {
-        if bucket.user().is_none() {
+        let Some(id) = bucket.user() else {
             return Ok(None);
-        }
+        };
         if self.user_of(bucket)?.is_none() {
             // This node may not have heard of the user yet.
             self.refresh_all().await?;
@@ -183,7 +181,7 @@ impl Model {
             return Ok(None);
         };
         let user = self.refresh_entity::<User>(&user.name).await?;
-        Ok(user.filter(|user| user.owns(bucket)))
+        Ok(user.filter(|user| user.id() == id))
     }
 
     /// Returns the portion that a new bucket begins with: its first write asks for more. `None` if its user has no

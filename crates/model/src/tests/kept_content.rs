@@ -11,8 +11,8 @@ async fn stamp(model: &Model, bucket: &Bucket) -> archipel_base::Stamp {
 }
 
 async fn versioned() -> (Model, Arc<Bucket>) {
-    let (model, _) = model().await;
-    let enabled = model.set_versioning("bucket", Versioning::Enabled);
+    let (model, bucket) = model().await;
+    let enabled = model.set_versioning(&bucket, Versioning::Enabled);
     enabled.await.unwrap();
     let bucket = model.find_bucket("bucket").await.unwrap().unwrap();
     (model, bucket)

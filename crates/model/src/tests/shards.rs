@@ -61,14 +61,14 @@ async fn objects_of_a_bucket_with_any_number_of_shards_are_found_listed_and_dele
         let names: Vec<&str> = page.entries.iter().map(|entry| entry.name()).collect();
         assert_eq!(names, keys);
         assert_eq!(model.bucket_usage(&bucket).await.unwrap().objects, 40);
-        let refused = model.delete_bucket(&bucket.name).await;
+        let refused = model.delete_bucket(&bucket).await;
         assert_eq!(refused, Err(Error::BucketNotEmpty));
         for key in &keys {
             assert_eq!(get(&model, &bucket, key).await.unwrap(), key.as_bytes());
             let deleted = model.delete_object(&bucket, key, Condition::Always);
             deleted.await.unwrap();
         }
-        model.delete_bucket(&bucket.name).await.unwrap();
+        model.delete_bucket(&bucket).await.unwrap();
     }
     assert_consistent(&model).await;
 }

@@ -11,7 +11,7 @@ async fn assert_only_tags_changed(model: &Model, bucket: &Bucket, key: &str) {
     let before = model.head_object(bucket, key).await.unwrap();
     let content = get(model, bucket, key).await.unwrap();
     for tags in [tags(&[("a", "1"), ("b", "")]), tags(&[])] {
-        let set = model.set_object_tags(bucket, key, None, tags.clone());
+        let set = model.set_object_tags(bucket, key, None, tags.clone(), &|_| Ok(()));
         set.await.unwrap();
         run_gc(model).await;
         let after = model.head_object(bucket, key).await.unwrap();
@@ -50,13 +50,13 @@ async fn changed_tags_leave_content_of_every_form_alone() {
 #[tokio::test]
 async fn an_object_that_is_missing_gets_no_tags() {
     let (model, bucket) = model().await;
-    let set = model.set_object_tags(&bucket, "key", None, tags(&[("a", "1")]));
+    let set = model.set_object_tags(&bucket, "key", None, tags(&[("a", "1")]), &|_| Ok(()));
     assert_eq!(set.await, Err(Error::NoSuchKey));
     assert_eq!(get(&model, &bucket, "key").await, Err(Error::NoSuchKey));
     put(&model, &bucket, "key", noise(1, 10)).await;
     let deleted = model.delete_object(&bucket, "key", Condition::Always);
     deleted.await.unwrap();
-    let set = model.set_object_tags(&bucket, "key", None, tags(&[("a", "1")]));
+    let set = model.set_object_tags(&bucket, "key", None, tags(&[("a", "1")]), &|_| Ok(()));
     assert_eq!(set.await, Err(Error::NoSuchKey));
     assert_eq!(model.bucket_usage(&bucket).await.unwrap().objects, 0);
 }
@@ -89,7 +89,10 @@ async fn tags_that_race_with_writes_bring_no_old_content_back() {
         let tagging = tokio::spawn(async move {
             for n in 0..20 {
                 let tags = tags(&[("n", &n.to_string())]);
-                match tagger.set_object_tags(&on, &name, None, tags).await {
+                match tagger
+                    .set_object_tags(&on, &name, None, tags, &|_| Ok(()))
+                    .await
+                {
                     Ok(_) | Err(Error::Unavailable(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -117,7 +120,7 @@ async fn tags_take_two_round_trips() {
     let bucket = model.create_bucket("bucket", None).await.unwrap();
     put(&model, &bucket, "key", noise(1, 10)).await;
     let begun = tokio::time::Instant::now();
-    let set = model.set_object_tags(&bucket, "key", None, tags(&[("a", "1")]));
+    let set = model.set_object_tags(&bucket, "key", None, tags(&[("a", "1")]), &|_| Ok(()));
     set.await.unwrap();
     let took = begun.elapsed();
     assert!(took < trip * 5 / 2, "{took:?}");

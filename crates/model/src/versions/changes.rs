@@ -3,7 +3,7 @@
 use archipel_access::Acl;
 use archipel_base::boxed;
 
-use super::{Deciding, HeadChange};
+use super::{Deciding, HeadChange, HeadTest};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -13,11 +13,12 @@ use crate::object::{LockChange, ObjectHead, Tags};
 use crate::version::VersionId;
 
 impl Model {
-    /// Sets the tags of an object, or of the named version. The object stays the same in all else.
-    /// Returns the id of the version.
+    /// Sets the tags of an object, or of the named version. The object stays the same in all else. `test`
+    /// must pass for the very version that is changed. Returns the id of the version.
     ///
     /// # Errors
-    /// [`Error::NoSuchKey`], [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker.
+    /// [`Error::NoSuchKey`], [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker; the error of
+    /// the test.
     #[boxed]
     pub async fn set_object_tags(
         &self,
@@ -25,9 +26,11 @@ impl Model {
         key: &str,
         id: Option<VersionId>,
         tags: Tags,
+        test: HeadTest<'_>,
     ) -> Result<VersionId, Error> {
         let any = !tags.is_empty();
         let change = move |head: &mut ObjectHead| {
+            test(head)?;
             head.tags.clone_from(&tags);
             Ok(())
         };
@@ -37,7 +40,7 @@ impl Model {
     }
 
     /// Sets the access control list of an object, or of the named version. The object stays the same
-    /// in all else. Returns the id of the version.
+    /// in all else. `test` must pass for the very version that is changed. Returns the id of the version.
     ///
     /// # Errors
     /// As [`set_object_tags`](Model::set_object_tags).
@@ -48,8 +51,10 @@ impl Model {
         key: &str,
         id: Option<VersionId>,
         acl: Acl,
+        test: HeadTest<'_>,
     ) -> Result<VersionId, Error> {
         let change = move |head: &mut ObjectHead| {
+            test(head)?;
             head.acl = acl;
             Ok(())
         };

@@ -75,7 +75,7 @@ async fn versions_are_named() {
     let first = nodes.put(0, "key", "1").await.unwrap().id;
     let tags = vec![("a".to_owned(), "1".to_owned())];
     model
-        .set_object_tags(bucket, "key", Some(first), tags)
+        .set_object_tags(bucket, "key", Some(first), tags, &|_| Ok(()))
         .await
         .unwrap();
     let marker = model.delete_object(bucket, "key", Condition::Always).await;

@@ -76,7 +76,7 @@ async fn decisions_about_a_deleted_version_tell_nothing() {
     let delete = || model.delete_version(bucket, "key", first, false, Condition::Always);
     delete().await.unwrap();
     let tags = vec![("a".to_owned(), "1".to_owned())];
-    let tagged = model.set_object_tags(bucket, "key", Some(first), tags);
+    let tagged = model.set_object_tags(bucket, "key", Some(first), tags, &|_| Ok(()));
     assert_eq!(tagged.await, Err(Error::NoSuchVersion));
     delete().await.unwrap();
     let exists: Predicate = Arc::new(|current: Option<&ObjectHead>| match current {
@@ -186,7 +186,7 @@ async fn bucket_without_notifications_has_no_events() {
     let nodes = nodes(Versioning::Never, target(1000, false)).await;
     let silent = nodes.models[0].create_bucket("silent", None).await.unwrap();
     put(&nodes.models[0], &silent, "key", "1").await.unwrap();
-    let removed = nodes.models[1].set_notification("bucket", None);
+    let removed = nodes.models[1].set_notification(&nodes.bucket, None);
     removed.await.unwrap();
     // This node knows the old rules still; the write fence does not.
     nodes.put(2, "key", "1").await.unwrap();
@@ -337,11 +337,11 @@ async fn undeclared_targets_are_shown_up_to_a_number() {
     let model = &nodes.models[0];
     for n in 0..5 {
         let name = format!("other-{n}");
-        model.create_bucket(&name, None).await.unwrap();
+        let bucket = model.create_bucket(&name, None).await.unwrap();
         let names: Vec<String> = (0..100).map(|rule| format!("t{n}-{rule}-")).collect();
         let rules = names.iter().map(|name| rule(name, Some(name.clone())));
         let rules = rules.collect();
-        let set = model.set_notification(&name, Some(Notification { rules }));
+        let set = model.set_notification(&bucket, Some(Notification { rules }));
         let bucket = set.await.unwrap();
         let puts = names.into_iter().map(|name| {
             let (model, bucket) = (model.clone(), bucket.clone());

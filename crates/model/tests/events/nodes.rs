@@ -122,14 +122,11 @@ pub async fn nodes_with(
         model.set_event_targets(targets.collect());
         models.push(model);
     }
-    models[0].create_bucket("bucket", None).await.unwrap();
+    let bucket = models[0].create_bucket("bucket", None).await.unwrap();
     if versioning != Versioning::Never {
-        models[0]
-            .set_versioning("bucket", versioning)
-            .await
-            .unwrap();
+        models[0].set_versioning(&bucket, versioning).await.unwrap();
     }
-    let set = models[0].set_notification("bucket", Some(Notification { rules }));
+    let set = models[0].set_notification(&bucket, Some(Notification { rules }));
     let bucket = set.await.unwrap();
     let workers = models.iter().map(|model| {
         let model = model.clone();

@@ -16,7 +16,7 @@ async fn versioned() -> Nodes {
     let mut nodes = nodes().await;
     let model = &nodes.models[0];
     model
-        .set_versioning("bucket", Versioning::Enabled)
+        .set_versioning(&nodes.bucket, Versioning::Enabled)
         .await
         .unwrap();
     nodes.bucket = model.find_bucket("bucket").await.unwrap().unwrap();

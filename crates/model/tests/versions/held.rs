@@ -62,10 +62,10 @@ impl Locked {
         for node in &world.nodes {
             models.push(Model::open(node.clone()).await.unwrap());
         }
-        models[0].create_bucket("bucket", None).await.unwrap();
-        let enabled = models[0].set_versioning("bucket", Versioning::Enabled);
+        let bucket = models[0].create_bucket("bucket", None).await.unwrap();
+        let enabled = models[0].set_versioning(&bucket, Versioning::Enabled);
         enabled.await.unwrap();
-        let lock = models[0].set_bucket_lock("bucket", BucketLock::default());
+        let lock = models[0].set_bucket_lock(&bucket, BucketLock::default());
         lock.await.unwrap();
         Locked {
             models,
@@ -141,16 +141,16 @@ impl Locked {
             Op::Tag(at) => {
                 let Some(id) = self.id(at) else { return };
                 let tags = vec![("a".into(), "b".into())];
-                let set = model.set_object_tags(&bucket, "key", Some(id), tags);
+                let set = model.set_object_tags(&bucket, "key", Some(id), tags, &|_| Ok(()));
                 set.await.unwrap();
             }
             Op::Suspend => {
-                let suspended = model.set_versioning("bucket", Versioning::Suspended);
+                let suspended = model.set_versioning(&bucket, Versioning::Suspended);
                 assert_eq!(suspended.await.err(), Some(Error::LockKeepsVersions));
             }
             Op::DeleteBucket => {
                 if !self.locks.is_empty() {
-                    let deleted = model.delete_bucket("bucket").await;
+                    let deleted = model.delete_bucket(&bucket).await;
                     assert_eq!(deleted, Err(Error::BucketNotEmpty));
                 }
             }

@@ -68,12 +68,12 @@ fn new_metadata_reaches_no_older_null_version() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let model = system.models[1].clone();
         let mode = Versioning::Enabled;
-        model.set_versioning("bucket", mode).await.unwrap();
+        model.set_versioning(&system.bucket, mode).await.unwrap();
         let put = system.put("a", "third", Condition::Always).await;
         put.unwrap();
         let tags = vec![("n".to_owned(), "1".to_owned())];
         let bucket = system.bucket_of(&model).await;
-        let set = model.set_object_tags(&bucket, "a", Some(VersionId::Null), tags);
+        let set = model.set_object_tags(&bucket, "a", Some(VersionId::Null), tags, &|_| Ok(()));
         set.await.unwrap();
         for away in 0..3 {
             system.cut(Some(away));

@@ -219,7 +219,9 @@ async fn apply(system: &mut System, reference: &mut Reference, op: Op, number: u
             let tags = vec![("n".to_owned(), number.to_string())];
             let model = system.model();
             let bucket = system.bucket_of(&model).await;
-            let set = model.set_object_tags(&bucket, KEYS[key], id, tags).await;
+            let set = model
+                .set_object_tags(&bucket, KEYS[key], id, tags, &|_| Ok(()))
+                .await;
             let named = match id {
                 Some(id) => reference.find_mut(KEYS[key], id),
                 None => reference.latest_mut(KEYS[key]),
@@ -236,11 +238,15 @@ async fn apply(system: &mut System, reference: &mut Reference, op: Op, number: u
         Op::Mode(mode) => {
             // A node that was cut off must hear of the bucket again first.
             let mut model = system.model();
-            while let Err(error) = model.set_versioning("bucket", mode).await {
-                assert!(matches!(error, Error::Unconfirmed(_)), "{error}");
+            let bucket = loop {
+                match model.find_bucket("bucket").await {
+                    Ok(found) => break found.unwrap(),
+                    Err(error) => assert!(matches!(error, Error::Unconfirmed(_)), "{error}"),
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 model = system.model();
-            }
+            };
+            model.set_versioning(&bucket, mode).await.unwrap();
             reference.mode = mode;
         }
     }
@@ -334,7 +340,7 @@ async fn compare(system: &mut System, reference: &Reference) {
     let names: Vec<_> = listed.entries.iter().map(|entry| entry.name()).collect();
     let current = KEYS.iter().filter(|key| reference.current(key).is_some());
     assert_eq!(names, current.copied().collect::<Vec<_>>());
-    let deleted = model.delete_bucket("bucket").await;
+    let deleted = model.delete_bucket(&bucket).await;
     let is_empty = KEYS.iter().all(|key| reference.versions(key).is_empty());
     match is_empty {
         false => assert_eq!(deleted, Err(Error::BucketNotEmpty)),
@@ -342,10 +348,7 @@ async fn compare(system: &mut System, reference: &Reference) {
             deleted.unwrap();
             let bucket = model.create_bucket("bucket", None).await.unwrap();
             if reference.mode.has_versions() {
-                model
-                    .set_versioning("bucket", reference.mode)
-                    .await
-                    .unwrap();
+                model.set_versioning(&bucket, reference.mode).await.unwrap();
             }
             system.bucket = bucket;
         }

@@ -61,15 +61,15 @@ impl Retained {
         };
         retained.set_clocks();
         let model = retained.models[0].clone();
-        model.create_bucket("bucket", None).await.unwrap();
+        let bucket = model.create_bucket("bucket", None).await.unwrap();
         for key in 0..KEYS.len() {
             // From before there were versions.
             let lock = ObjectLock::default();
             retained.put(0, key, lock).await;
         }
-        let enabled = model.set_versioning("bucket", Versioning::Enabled);
+        let enabled = model.set_versioning(&bucket, Versioning::Enabled);
         enabled.await.unwrap();
-        let lock = model.set_bucket_lock("bucket", BucketLock::default());
+        let lock = model.set_bucket_lock(&bucket, BucketLock::default());
         lock.await.unwrap();
         let rule = LifecycleRule {
             id: "rule".into(),
@@ -86,7 +86,7 @@ impl Retained {
             rules: vec![rule],
             minimum_size_varies: false,
         };
-        let set = model.set_lifecycle("bucket", Some(lifecycle));
+        let set = model.set_lifecycle(&bucket, Some(lifecycle));
         set.await.unwrap();
         retained
     }
@@ -298,7 +298,9 @@ impl Retained {
                     mode,
                     period: RetentionPeriod::Days(1),
                 });
-                let set = self.models[node].set_bucket_lock("bucket", BucketLock { default });
+                let model = &self.models[node];
+                let bucket = self.bucket(model).await;
+                let set = model.set_bucket_lock(&bucket, BucketLock { default });
                 if set.await.is_ok() {
                     self.default = mode;
                 }

@@ -33,7 +33,7 @@ async fn a_write_that_begins_after_versions_were_enabled_replaces_nothing() {
     let mut system = System::new(3).await;
     system.put("a", "old", Condition::Always).await.unwrap();
     system.cut(Some(2));
-    let enabled = system.models[0].set_versioning("bucket", Versioning::Enabled);
+    let enabled = system.models[0].set_versioning(&system.bucket, Versioning::Enabled);
     enabled.await.unwrap();
 
     let late = system.models[2].clone();
@@ -60,7 +60,7 @@ async fn new_settings_wait_for_as_long_as_other_nodes_go_by_old_ones() {
     system.put("a", "old", Condition::Always).await.unwrap();
     system.cut(Some(2));
     let first = &system.models[0];
-    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    let enabled = first.set_versioning(&system.bucket, Versioning::Enabled);
     enabled.await.unwrap();
     let late = system.models[2].find_bucket("bucket").await;
     assert!(matches!(late, Err(Error::Unconfirmed(_))), "{late:?}");
@@ -77,10 +77,10 @@ async fn a_write_from_before_replaces_no_protected_null_version() {
     let late = system.models[2].begin_object(&system.bucket, "a").unwrap();
     system.cut(Some(2));
     let first = system.models[0].clone();
-    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    let enabled = first.set_versioning(&system.bucket, Versioning::Enabled);
     enabled.await.unwrap();
     first.refresh_all().await.unwrap();
-    let locked = first.set_bucket_lock("bucket", BucketLock::default());
+    let locked = first.set_bucket_lock(&system.bucket, BucketLock::default());
     let bucket = locked.await.unwrap();
     first.refresh_all().await.unwrap();
     let written = finish(late, "late").await;
@@ -119,7 +119,7 @@ async fn a_write_that_fences_refuse_is_not_also_the_null_version() {
     let late = system.models[2].begin_object(&system.bucket, "a").unwrap();
     system.cut(Some(2));
     let first = system.models[0].clone();
-    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    let enabled = first.set_versioning(&system.bucket, Versioning::Enabled);
     enabled.await.unwrap();
     first.refresh_all().await.unwrap();
     // The new version gets a later stamp than the write.
@@ -136,20 +136,22 @@ async fn a_write_that_fences_refuse_is_not_also_the_null_version() {
     assert!(matches!(written, Err(Error::Unavailable(_))), "{written:?}");
 }
 
-/// The row of the object is deleted, and no delete marker says so. A listing used to name the older version as
-/// the latest one, while the object was not found.
-#[tokio::test(start_paused = true)]
-async fn a_deletion_from_before_becomes_a_delete_marker() {
-    let mut system = System::new(3).await;
+/// Writes these versions of an object, the oldest first, and lets a node that has not heard of versions delete it. A
+/// reader completes that. Returns the ids of the versions.
+async fn deleted_from_before(system: &mut System, tags: &[&str]) -> Vec<VersionId> {
     let world = system.world.as_ref().unwrap();
     world.set_clock_ahead(2, AHEAD);
     let (late, before) = (system.models[2].clone(), system.bucket.clone());
     system.cut(Some(2));
     let first = system.models[0].clone();
-    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    let enabled = first.set_versioning(&system.bucket, Versioning::Enabled);
     enabled.await.unwrap();
     first.refresh_all().await.unwrap();
-    let put = system.put("a", "new", Condition::Always).await.unwrap();
+    let mut ids = Vec::new();
+    for tag in tags {
+        let put = system.put("a", tag, Condition::Always).await;
+        ids.push(put.unwrap().id);
+    }
     let deleted = late.delete_object(&before, "a", Condition::Always).await;
     assert!(deleted.is_err(), "{deleted:?}");
 
@@ -162,15 +164,21 @@ async fn a_deletion_from_before_becomes_a_delete_marker() {
     let read = late.head_object(&bucket, "a").await;
     assert_eq!(read, Err(Error::NoSuchKey));
     system.cut(None);
+    ids
+}
+
+/// Checks that all nodes list a delete marker as the latest version and `older` behind it, and that the object is not
+/// found. Returns the marker.
+async fn lists_a_marker(system: &System, older: VersionId) -> VersionId {
     let mut listings = Vec::new();
     for model in &system.models {
         let bucket = system.bucket_of(model).await;
         let listed = all_versions(model, &bucket, 1000).await;
-        let [(_, marker, true), (_, older, false)] = listed.as_slice() else {
+        let [(_, marker, true), (_, below, false)] = listed.as_slice() else {
             panic!("{listed:?}");
         };
         assert!(marker.is_marker, "{listed:?}");
-        assert_eq!(older.id, put.id);
+        assert_eq!(below.id, older);
         let read = model.head_object(&bucket, "a").await;
         assert!(
             matches!(&read, Err(Error::Deleted(it)) if it.id == marker.id),
@@ -180,9 +188,20 @@ async fn a_deletion_from_before_becomes_a_delete_marker() {
     }
     listings.dedup();
     assert_eq!(listings.len(), 1);
+    listings[0][0].1.id
+}
+
+/// The row of the object is deleted, and no delete marker says so. A listing used to name the older version as
+/// the latest one, while the object was not found.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_from_before_becomes_a_delete_marker() {
+    let mut system = System::new(3).await;
+    let ids = deleted_from_before(&mut system, &["new"]).await;
+    let marker = lists_a_marker(&system, ids[0]).await;
     // As after any deletion, the version is current again without the marker.
-    let marker = listings[0][0].1.id;
+    let first = system.models[0].clone();
+    let bucket = system.bucket_of(&first).await;
     let removed = first.delete_version(&bucket, "a", marker, false, Condition::Always);
     removed.await.unwrap();
-    assert_eq!(first.head_object(&bucket, "a").await.unwrap().id, put.id);
+    assert_eq!(first.head_object(&bucket, "a").await.unwrap().id, ids[0]);
 }

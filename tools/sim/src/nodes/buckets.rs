@@ -156,10 +156,8 @@ async fn delete(world: &World, client: usize, machine: usize, name: &'static str
     let called = world.machines[machine].call(PATIENCE, |model| async move {
         // The name may stand for another bucket by now.
         let now = model.find_bucket(name).await?;
-        if now.is_none_or(|now| now.id != id) {
-            return Err(Error::NoSuchBucket);
-        }
-        model.delete_bucket(name).await
+        let now = now.filter(|now| now.id == id).ok_or(Error::NoSuchBucket)?;
+        model.delete_bucket(&now).await
     });
     let called = called.await;
     if let Called::Answered(Err(why)) = &called {

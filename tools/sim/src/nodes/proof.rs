@@ -85,7 +85,7 @@ async fn collect_garbage(world: &World) -> Result<Garbage, String> {
             world.note(format!("{orphans} GC tasks for orphans"));
         }
         found.done += orphans + report.dropped;
-        found.in_use += report.in_use;
+        found.in_use += report.in_use + report.failed;
     }
     Ok(found)
 }

@@ -172,7 +172,8 @@ async fn encryption_public_access_and_ownership_are_set_and_shown() {
         public_read: true,
         ..Default::default()
     };
-    model.set_bucket_acl("photos", public).await.unwrap();
+    let bucket = model.bucket("photos").unwrap().unwrap();
+    model.set_bucket_acl(&bucket, public).await.unwrap();
     let (status, refused) = put("ownership", enforced).await;
     let code = (status, &refused["code"]);
     assert_eq!(code, (StatusCode::CONFLICT, &json!("AclGrantsOthers")));

@@ -124,3 +124,24 @@ async fn rules_are_checked_as_the_s3_api_checks_them() {
     assert_eq!(status, StatusCode::NO_CONTENT);
     assert_eq!(get(&admin, path).await.1, json!({"rules": []}));
 }
+
+#[tokio::test]
+async fn as_many_rules_are_set_as_the_s3_api_takes() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let path = "/v1/buckets/photos/lifecycle";
+    let prefix = "p".repeat(100);
+    let rule = |n: u32| {
+        json!({"id": format!("rule-{n}"), "disabled": false, "prefix": format!("{prefix}{n}"),
+               "expire_days": 1})
+    };
+    let rules = json!({"rules": (0..1000).map(rule).collect::<Vec<_>>()});
+    assert!(rules.to_string().len() > 64 << 10);
+    let set = ask(&admin, Method::PUT, path, rules.clone()).await;
+    assert_eq!(set, (StatusCode::OK, rules));
+    // Other bodies are short.
+    let long = json!({"tags": [{"name": "a", "value": "v".repeat(64 << 10)}]});
+    let (status, refused) = ask(&admin, Method::PUT, "/v1/buckets/photos/tags", long).await;
+    let code = (status, &refused["code"]);
+    assert_eq!(code, (StatusCode::PAYLOAD_TOO_LARGE, &json!("TooLarge")));
+}

@@ -274,8 +274,12 @@ pub async fn object(
     };
     check_owner(call, "x-amz-expected-bucket-owner", on.bucket())?;
     if !on.on.pending.is_empty() && !op.reads_object() {
-        // Decides, and forgets the object: the operation itself reads it again.
-        on.head(call).await?;
+        if op.makes_object() {
+            on.judge_replaced(call).await?;
+        } else {
+            // Decides, and forgets the object. An operation that changes it decides again, on what it changes.
+            on.head(call).await?;
+        }
     }
     Ok(on)
 }

@@ -60,16 +60,43 @@ impl Authorised<OnObject> {
         }
     }
 
+    /// Decides what waited for the object that a write replaces, if there is one.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(super) async fn judge_replaced(&self, call: &Call<'_>) -> S3Result<()> {
+        match call.model.head_object(self.bucket(), self.key()).await {
+            Ok(object) => self.judge(call, &object),
+            Err(Error::NoSuchKey) => {
+                let mut pending = self.on.pending.iter();
+                pending.try_for_each(|action| self.key_action(call, *action))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Decides what waited for the object.
     fn judge(&self, call: &Call<'_>, object: &ObjectHead) -> S3Result<()> {
-        if self.on.pending.is_empty() {
-            return Ok(());
-        }
-        let check = self.check(call);
-        let allowed = |action: &Action| check.decide(*action, Some(object)).is_allowed();
-        match self.on.pending.iter().all(allowed) {
-            true => Ok(()),
-            false => Err(denied()),
+        self.test(call)(object).map_err(|_| denied())
+    }
+
+    /// Returns the test that decides what waited for the object, for a change of it: while the request was read,
+    /// the object may have become another one than the one that was decided on.
+    pub fn test<'a>(
+        &'a self,
+        call: &Call<'_>,
+    ) -> impl Fn(&ObjectHead) -> Result<(), Error> + use<'a> {
+        let pending = &self.on.pending;
+        let check = (!pending.is_empty()).then(|| self.check(call));
+        move |object: &ObjectHead| {
+            let Some(check) = &check else {
+                return Ok(());
+            };
+            let allowed = |action: &Action| check.decide(*action, Some(object)).is_allowed();
+            match pending.iter().all(allowed) {
+                true => Ok(()),
+                false => Err(Error::PreconditionFailed),
+            }
         }
     }
 

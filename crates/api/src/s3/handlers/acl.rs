@@ -4,7 +4,7 @@ use archipel_access::Acl;
 use archipel_model::Bucket;
 use http::StatusCode;
 
-use super::{set_version_header, with_key};
+use super::{set_version_header, unchanged};
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
@@ -25,7 +25,7 @@ pub fn get_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
 pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let owner = Owner::of_bucket(call.model, on.bucket())?;
     let acl = asked(call, on.bucket(), &owner).await?;
-    call.model.set_bucket_acl(&on.bucket().name, acl).await?;
+    call.model.set_bucket_acl(on.bucket(), acl).await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
@@ -45,10 +45,11 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
     // As in S3, a grant to write an object is kept, and there is nothing that it could allow.
     on.bucket().check_acl(acl)?;
     let version = on.version()?;
+    let test = on.test(call);
     let set = call
         .model
-        .set_object_acl(on.bucket(), on.key(), version, acl);
-    let id = set.await.map_err(|error| with_key(error, on.key()))?;
+        .set_object_acl(on.bucket(), on.key(), version, acl, &test);
+    let id = set.await.map_err(|error| unchanged(error, on.key()))?;
     let mut answer = respond::empty(StatusCode::OK);
     set_version_header(&mut answer, on.bucket(), id)?;
     Ok(answer)

@@ -1,6 +1,6 @@
 //! GetObjectAttributes.
 
-use archipel_model::{ObjectHead, PartInfo};
+use archipel_model::{Checksum, ChecksumKind, ObjectHead, PartInfo};
 
 use super::get::not_modified;
 use super::{set_version_header, write_checksum};
@@ -31,7 +31,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     let mut reader = on.open(call).await?;
     sse::unlock(call, &mut reader)?;
     let head = reader.metadata();
-    match Read::of(call.headers)?.check(head) {
+    match Read::of(call.headers)?.at(call.now_ms()).check(head) {
         Verdict::Pass => {}
         Verdict::NotModified(_) => return not_modified(head),
         Verdict::Failed(header) => return Err(precondition::failed(header)),
@@ -45,7 +45,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
         && let Some(checksum) = &head.checksum
     {
         xml.open("Checksum");
-        write_checksum(&mut xml, checksum);
+        write_checksum(&mut xml, &without_count(checksum));
         xml.close();
     }
     if has("ObjectParts") && head.parts > 0 {
@@ -87,6 +87,18 @@ fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
     }
 }
 
+/// Returns a checksum without the number of parts that a composite one ends with: only here S3 leaves
+/// it out.
+fn without_count(checksum: &Checksum) -> Checksum {
+    let value = checksum.value.split('-').next().unwrap_or_default();
+    Checksum {
+        value: value.to_owned(),
+        ..checksum.clone()
+    }
+}
+
+/// Writes the number of parts, and the parts themselves where their checksums make that of the object:
+/// S3 lists no others.
 fn write_parts(
     call: &Call<'_>,
     xml: &mut Writer,
@@ -97,11 +109,21 @@ fn write_parts(
     let limit = number(call, "x-amz-max-parts")?
         .unwrap_or(MAX_PARTS)
         .min(MAX_PARTS);
+    let kind = head.checksum.as_ref().map(|checksum| checksum.kind);
+    xml.open("ObjectParts");
+    xml.value("PartsCount", head.parts);
+    if kind == Some(ChecksumKind::Composite) {
+        write_page(xml, parts, marker, limit);
+    }
+    xml.close();
+    Ok(())
+}
+
+/// Writes up to `limit` parts behind the one with the number `marker`.
+fn write_page(xml: &mut Writer, parts: &[PartInfo], marker: u64, limit: u64) {
     let numbered = (1u64..).zip(parts).filter(|(number, _)| *number > marker);
     let shown: Vec<_> = numbered.take(limit as usize).collect();
     let last = shown.last().map_or(marker, |(number, _)| *number);
-    xml.open("ObjectParts");
-    xml.value("PartsCount", head.parts);
     xml.value("PartNumberMarker", marker);
     xml.value("NextPartNumberMarker", last);
     xml.value("MaxParts", limit);
@@ -116,8 +138,6 @@ fn write_parts(
         }
         xml.close();
     }
-    xml.close();
-    Ok(())
 }
 
 fn number(call: &Call<'_>, name: &'static str) -> S3Result<Option<u64>> {

@@ -243,8 +243,11 @@ fn looks_like_region(text: &str) -> bool {
 }
 
 /// Answers HeadBucket.
-pub fn head(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+pub fn head(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut answer = respond::empty(StatusCode::OK);
+    let arn = format!("arn:aws:s3:::{}", on.bucket().name);
+    respond::set(&mut answer, "x-amz-bucket-arn", &arn)?;
+    respond::set(&mut answer, "x-amz-access-point-alias", "false")?;
     respond::set(&mut answer, "x-amz-bucket-region", call.region)?;
     Ok(answer)
 }
@@ -256,7 +259,8 @@ pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answ
         Error::Conflict => in_progress(name),
         error => S3Error::from(error).with("BucketName", name),
     };
-    call.model.delete_bucket(name).await.map_err(named)?;
+    let deleted = call.model.delete_bucket(on.bucket());
+    deleted.await.map_err(named)?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 

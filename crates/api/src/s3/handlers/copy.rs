@@ -57,7 +57,7 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
         opened => opened?,
     };
     let encryption = sse::unlock_source(call, &mut reader)?;
-    let conditions = precondition::Read::of_copy_source(call.headers)?;
+    let conditions = precondition::Read::of_copy_source(call.headers)?.at(call.now_ms());
     match conditions.check(reader.metadata()) {
         Verdict::Pass => Ok(CopySource {
             on: source,

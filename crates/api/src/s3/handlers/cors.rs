@@ -24,13 +24,13 @@ const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let rules = parse(&document)?;
-    call.model.set_cors(&on.bucket().name, rules).await?;
+    call.model.set_cors(on.bucket(), rules).await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
 /// Answers DeleteBucketCors.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model.set_cors(&on.bucket().name, Vec::new()).await?;
+    call.model.set_cors(on.bucket(), Vec::new()).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 

@@ -1,25 +1,28 @@
 //! DeleteObject and DeleteObjects.
 
-use archipel_access::Action;
+use archipel_access::{Action, Ownership};
 use archipel_model::{Condition, Deleted, Error, GivenVersion, Model, NotAnId};
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 
 use super::lock::{check_digest, may_bypass};
 use super::with_key;
-use crate::s3::auth::{Authorised, OnBucket, OnObject};
+use crate::s3::auth::{self, Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
-use crate::s3::target::check_key;
+use crate::s3::target::{MAX_KEY_BYTES, check_key};
 use crate::s3::xml::{self, Element, Writer};
 
-/// The largest body of DeleteObjects.
-const MAX_DOCUMENT_BYTES: usize = 2 << 20;
+/// The largest body of DeleteObjects: 1000 keys of 1024 bytes fit, if each byte is escaped by six.
+const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 
 /// The most keys of one request.
 const MAX_KEYS: usize = 1000;
+
+/// The beginning of condition keys about an object's tags.
+const EXISTING_TAG: &str = "s3:existingobjecttag/";
 
 /// The number of keys that are deleted at once: all keys of a request, so that distant nodes cost
 /// one round trip for all.
@@ -71,15 +74,17 @@ pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
     check_digest(call)?;
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let (entries, quiet) = parse(&document)?;
+    let call = &*call;
+    let reading = Reading::of(call, on)?;
     let mut decided = Vec::new();
     for entry in entries {
-        let permitted = permit(call, on, &entry);
+        let permitted = permit(call, on, &entry, &reading);
         decided.push((entry, permitted));
         // Policies may make each decision long, and others want to be served meanwhile.
         tokio::task::yield_now().await;
     }
     let results: Vec<_> = stream::iter(decided)
-        .map(|(entry, permitted)| delete_one(call.model.clone(), entry, permitted))
+        .map(|(entry, permitted)| delete_one(call, entry, permitted))
         .buffered(CONCURRENCY)
         .collect()
         .await;
@@ -134,10 +139,56 @@ fn parse_entry(object: &Element) -> S3Result<Entry> {
     })
 }
 
-/// Who may delete an object, and whether governance is bypassed.
-type Permitted = (Authorised<OnObject>, bool);
+/// The right to learn from a condition what an object is, as far as it is the same for all keys.
+struct Reading {
+    /// The tags of an object may decide.
+    by_tags: bool,
+    /// The access control list of an object may allow it.
+    by_list: bool,
+}
 
-fn permit(call: &Call<'_>, on: &Authorised<OnBucket>, entry: &Entry) -> S3Result<Permitted> {
+impl Reading {
+    fn of(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Reading> {
+        let name = call.target.bucket.as_deref().unwrap_or_default();
+        Ok(Reading {
+            by_tags: auth::depends_on(call, on.caller(), name, EXISTING_TAG)?,
+            by_list: on.bucket().ownership() != Ownership::BucketOwnerEnforced,
+        })
+    }
+
+    /// Decides without the object. Returns true if the object decides.
+    fn decide(&self, call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<bool> {
+        match on.key_action(call, reads(on)) {
+            _ if self.by_tags => Ok(true),
+            Ok(()) => Ok(false),
+            Err(_) if self.by_list => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns the action that shows what a condition is about.
+fn reads(on: &Authorised<OnObject>) -> Action {
+    match on.named_version() {
+        Some(_) => Action::GetObject.of_version(),
+        None => Action::GetObject,
+    }
+}
+
+/// The permission to delete an object.
+struct Permitted {
+    on: Authorised<OnObject>,
+    bypass: bool,
+    /// The object decides about the condition.
+    by_object: bool,
+}
+
+fn permit(
+    call: &Call<'_>,
+    on: &Authorised<OnBucket>,
+    entry: &Entry,
+    reading: &Reading,
+) -> S3Result<Permitted> {
     let version = entry.version.as_deref();
     // Here S3 knows no wrong ids, only those that no version has; the empty one is one of them.
     let version = version.map(|text| text.parse().map_err(|NotAnId| Code::NoSuchVersion));
@@ -146,43 +197,48 @@ fn permit(call: &Call<'_>, on: &Authorised<OnBucket>, entry: &Entry) -> S3Result
         None => Action::DeleteObject,
     };
     let version = version.transpose()?;
-    if entry.etag.is_some() {
-        // The condition tells what the object is.
-        let reads = version.map_or(Action::GetObject, |_| Action::GetObject.of_version());
-        on.key(call, reads, &entry.key, version)?;
-    }
     let on = on.key(call, action, &entry.key, version)?;
     let bypass = may_bypass(call, &on)?;
-    Ok((on, bypass))
+    let tells = entry.etag.is_some() && !entry.unknown_condition;
+    let by_object = tells && reading.decide(call, &on)?;
+    Ok(Permitted {
+        on,
+        bypass,
+        by_object,
+    })
 }
 
 async fn delete_one(
-    model: Model,
+    call: &Call<'_>,
     entry: Entry,
     permitted: S3Result<Permitted>,
 ) -> (Entry, S3Result<Deleted>) {
     let result = match permitted {
-        Ok((on, bypass)) => try_delete(&model, &on, &entry, bypass).await,
+        Ok(permitted) => try_delete(call, &permitted, &entry).await,
         Err(error) => Err(error),
     };
     (entry, result)
 }
 
-async fn try_delete(
-    model: &Model,
-    on: &Authorised<OnObject>,
-    entry: &Entry,
-    bypass: bool,
-) -> S3Result<Deleted> {
+async fn try_delete(call: &Call<'_>, permitted: &Permitted, entry: &Entry) -> S3Result<Deleted> {
+    let Permitted {
+        on,
+        bypass,
+        by_object,
+    } = permitted;
     check_key(&entry.key)?;
     if entry.unknown_condition {
         return Err(S3Error::not_implemented("A condition on size or time"));
+    }
+    if *by_object {
+        let object = Box::pin(on.head(call)).await?;
+        on.also(call, reads(on), &object)?;
     }
     let condition = match &entry.etag {
         Some(etag) => precondition::if_match_condition(etag),
         None => Condition::Always,
     };
-    Ok(delete_as(model, on, condition, bypass).await?)
+    Ok(delete_as(call.model, on, condition, *bypass).await?)
 }
 
 fn write_deleted(xml: &mut Writer, entry: &Entry, deleted: &Deleted) {
@@ -198,9 +254,16 @@ fn write_deleted(xml: &mut Writer, entry: &Entry, deleted: &Deleted) {
 
 fn write_error(xml: &mut Writer, entry: &Entry, error: &S3Error) {
     xml.open("Error");
-    xml.text("Key", &entry.key);
-    xml.optional("VersionId", entry.version.as_deref());
+    xml.text("Key", shown(&entry.key));
+    xml.optional("VersionId", entry.version.as_deref().map(shown));
     xml.text("Code", error.code().as_str());
     xml.text("Message", error.message());
     xml.close();
+}
+
+/// Cuts what no key or id of a version can be, so that the answer does not become much larger than the
+/// request.
+fn shown(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_KEY_BYTES))
+        .unwrap_or_default()
 }

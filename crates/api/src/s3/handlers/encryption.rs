@@ -17,8 +17,7 @@ const MAX_DOCUMENT_BYTES: usize = 16 << 10;
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let key = check(&document)?;
-    let name = &on.bucket().name;
-    call.model.set_encrypts(name, true, key).await?;
+    call.model.set_encrypts(on.bucket(), true, key).await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
@@ -80,8 +79,6 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// Answers DeleteBucketEncryption.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model
-        .set_encrypts(&on.bucket().name, false, false)
-        .await?;
+    call.model.set_encrypts(on.bucket(), false, false).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }

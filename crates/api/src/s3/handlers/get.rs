@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use archipel_access::Action;
-use archipel_model::{Bucket, Model, ObjectHead, ObjectLock, ObjectReader, PartInfo, VersionId};
+use archipel_model::{
+    Bucket, ChecksumKind, Model, ObjectHead, ObjectLock, ObjectReader, PartInfo, VersionId,
+};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::{set_checksum, set_version_header, with_key};
@@ -16,7 +18,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
 use crate::s3::lock;
 use crate::s3::metadata;
-use crate::s3::precondition::{self, Verdict};
+use crate::s3::precondition::{self, Read, Verdict};
 use crate::s3::range::{self, Asked};
 use crate::s3::respond::{self, Answer};
 use crate::s3::sse;
@@ -81,11 +83,17 @@ impl Found {
     /// # Errors
     /// [`Code::PreconditionFailed`], [`Code::InvalidRange`], and those of parameters.
     pub(crate) fn answer(self, headers: &HeaderMap, query: &Query) -> S3Result<Answer> {
+        self.answer_if(&Read::of(headers)?, headers, query)
+    }
+
+    /// Returns what [`answer`](Found::answer) does, under these conditions.
+    fn answer_if(self, read: &Read, headers: &HeaderMap, query: &Query) -> S3Result<Answer> {
         let reader = match self {
-            Found::Head(head) => return Ok(describe(headers, query, &head, &[])?.0),
+            Found::Head(head) => return Ok(describe(read, headers, query, &head, &[])?.0),
             Found::Content(reader) => reader,
         };
-        let (mut answer, range) = describe(headers, query, reader.metadata(), reader.parts())?;
+        let (head, parts) = (reader.metadata(), reader.parts());
+        let (mut answer, range) = describe(read, headers, query, head, parts)?;
         if let Some(range) = range.filter(|range| !range.is_empty()) {
             let content = reader.stream(range);
             *answer.body_mut() = body::object(content, reader);
@@ -101,7 +109,8 @@ pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     let encryption = sse::unlock(call, &mut reader)?;
     let found = Found::Content(Box::new(reader));
     let beside = Beside::of(call, on, found.head());
-    let mut answer = found.answer(call.headers, &call.target.query)?;
+    let read = Read::of(call.headers)?.at(call.now_ms());
+    let mut answer = found.answer_if(&read, call.headers, &call.target.query)?;
     encryption.set_on(&mut answer)?;
     beside.set_on(on, answer)
 }
@@ -117,13 +126,12 @@ pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     };
     let encryption = sse::check(call, on, found.head()).await?;
     let beside = Beside::of(call, on, found.head());
-    let mut answer = match found {
-        Found::Content(reader) => {
-            let (head, parts) = (reader.metadata(), reader.parts());
-            describe(call.headers, query, head, parts)?.0
-        }
-        found => found.answer(call.headers, query)?,
+    let parts: &[PartInfo] = match &found {
+        Found::Content(reader) => reader.parts(),
+        Found::Head(_) => &[],
     };
+    let read = Read::of(call.headers)?.at(call.now_ms());
+    let mut answer = describe(&read, call.headers, query, found.head(), parts)?.0;
     encryption.set_on(&mut answer)?;
     beside.set_on(on, answer)
 }
@@ -180,12 +188,13 @@ impl Beside {
 
 /// Returns the answer without content, and which range of the content belongs to it.
 fn describe(
+    read: &Read,
     headers: &HeaderMap,
     query: &Query,
     head: &ObjectHead,
     parts: &[PartInfo],
 ) -> S3Result<(Answer, Option<Range<u64>>)> {
-    match precondition::Read::of(headers)?.check(head) {
+    match read.check(head) {
         Verdict::Pass => {}
         Verdict::NotModified(_) => return Ok((not_modified(head)?, None)),
         Verdict::Failed(header) => return Err(precondition::failed(header)),
@@ -312,11 +321,8 @@ fn modified(head: &ObjectHead) -> SystemTime {
 /// Sets the headers that every answer about an object has.
 fn common(answer: &mut Answer, head: &ObjectHead) -> S3Result<()> {
     respond::set(answer, "etag", &respond::quoted(&head.etag))?;
-    respond::set(
-        answer,
-        "last-modified",
-        &httpdate::fmt_http_date(modified(head)),
-    )?;
+    let modified = respond::http_date(head.modified_ms);
+    respond::set(answer, "last-modified", &modified)?;
     respond::set(answer, "accept-ranges", "bytes")
 }
 
@@ -340,24 +346,23 @@ fn set_checksum_header(
     if !asked.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
         return Ok(());
     }
-    let checksum = match selected {
-        Selected::Whole | Selected::Part(None, _) => head.checksum.as_ref(),
-        Selected::Part(Some(part), _) => part.checksum.as_ref(),
-        Selected::Range(_) => None,
+    let Some(whole) = &head.checksum else {
+        return Ok(());
+    };
+    let checksum = match (selected, whole.kind) {
+        (Selected::Range(_), _) => None,
+        (Selected::Part(Some(part), _), ChecksumKind::Composite) => part.checksum.as_ref(),
+        // S3 tells the checksums of parts only if they make that of the object.
+        (Selected::Part(_, range), _) if *range != (0..head.size) => None,
+        _ => Some(whole),
     };
     let Some(checksum) = checksum else {
         return Ok(());
     };
     set_checksum(answer, checksum)?;
     // Also of a part S3 tells the kind that the whole object has.
-    match &head.checksum {
-        Some(whole) => respond::set(
-            answer,
-            "x-amz-checksum-type",
-            checksum::kind_name(whole.kind),
-        ),
-        None => Ok(()),
-    }
+    let kind = checksum::kind_name(whole.kind);
+    respond::set(answer, "x-amz-checksum-type", kind)
 }
 
 /// Refuses parameters that replace headers if nobody signed them: a link to a public object must not

@@ -18,9 +18,7 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let mut rules = lifecycle::parse(&document)?;
     rules.minimum_size_varies = varies;
-    let set = call
-        .model
-        .set_lifecycle(&on.bucket().name, Some(rules.clone()));
+    let set = call.model.set_lifecycle(on.bucket(), Some(rules.clone()));
     set.await.map_err(|error| match error {
         Error::TooLarge => {
             let why = "The lifecycle configuration is too large.";
@@ -47,6 +45,6 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// Answers DeleteBucketLifecycle.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model.set_lifecycle(&on.bucket().name, None).await?;
+    call.model.set_lifecycle(on.bucket(), None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }

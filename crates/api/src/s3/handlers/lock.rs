@@ -49,8 +49,7 @@ pub async fn put_versioning(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
         }
         Some(_) => return Err(Code::MalformedXML.into()),
     };
-    let name = &on.bucket().name;
-    call.model.set_versioning(name, versioning).await?;
+    call.model.set_versioning(on.bucket(), versioning).await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
@@ -74,8 +73,7 @@ pub async fn put_configuration(call: &mut Call<'_>, on: &Authorised<OnBucket>) -
     }
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let lock = lock::configuration(&document)?;
-    let name = &on.bucket().name;
-    call.model.set_bucket_lock(name, lock).await?;
+    call.model.set_bucket_lock(on.bucket(), lock).await?;
     Ok(respond::empty(StatusCode::OK))
 }
 

@@ -245,6 +245,14 @@ fn refuse_lists(call: &Call<'_>, taken: bool) -> S3Result<()> {
     }
 }
 
+/// Says why an object was not changed. A version that fails the test is one that the caller may not change.
+fn unchanged(error: archipel_model::Error, key: &str) -> S3Error {
+    match error {
+        archipel_model::Error::PreconditionFailed => Code::AccessDenied.into(),
+        error => with_key(error, key),
+    }
+}
+
 /// Adds the key to `NoSuchKey`.
 fn with_key(error: archipel_model::Error, key: &str) -> S3Error {
     let error = S3Error::from(error);

@@ -36,7 +36,7 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
             S3Error::argument(&arn, shown, text.to_owned())
         })?;
     }
-    let set = call.model.set_notification(&on.bucket().name, rules);
+    let set = call.model.set_notification(on.bucket(), rules);
     set.await.map_err(|error| -> S3Error {
         match error {
             Error::Conflict => Code::OperationAborted.into(),

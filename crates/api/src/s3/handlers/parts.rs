@@ -12,6 +12,7 @@ use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Expected, Value, Wanted};
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lock;
 use crate::s3::range;
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
@@ -27,6 +28,7 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let expected = call.expected()?;
     let upload = to_write(call, on).await?;
     check_algorithm(&upload, &expected)?;
+    lock::check_part_digest(&expected, upload.meta.lock, on.bucket().lock.as_ref())?;
     let key = sse::of_part(call, on, &upload).await?;
 
     let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;

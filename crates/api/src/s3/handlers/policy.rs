@@ -44,7 +44,7 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
             });
         }
     };
-    call.model.set_policy(&bucket.name, Some(policy)).await?;
+    call.model.set_policy(bucket, Some(policy)).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -99,7 +99,7 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// Answers DeleteBucketPolicy.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model.set_policy(&on.bucket().name, None).await?;
+    call.model.set_policy(on.bucket(), None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -138,10 +138,8 @@ pub async fn put_block(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Resu
         block_public_policy: values[2],
         restrict_public_buckets: values[3],
     };
-    let name = &on.bucket().name;
-    call.model
-        .set_public_access_block(name, Some(block))
-        .await?;
+    let set = call.model.set_public_access_block(on.bucket(), Some(block));
+    set.await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
@@ -175,8 +173,8 @@ pub fn get_block(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// Answers DeletePublicAccessBlock.
 pub async fn delete_block(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let name = &on.bucket().name;
-    call.model.set_public_access_block(name, None).await?;
+    let set = call.model.set_public_access_block(on.bucket(), None);
+    set.await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -190,8 +188,8 @@ pub async fn put_ownership(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
     rule.only(&["ObjectOwnership"])?;
     let ownership = Ownership::of_name(rule.required_text("ObjectOwnership")?.trim());
     let ownership = ownership.ok_or(Code::MalformedXML)?;
-    let name = &on.bucket().name;
-    call.model.set_ownership(name, Some(ownership)).await?;
+    let set = call.model.set_ownership(on.bucket(), Some(ownership));
+    set.await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
@@ -210,7 +208,7 @@ pub fn get_ownership(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// Answers DeleteBucketOwnershipControls.
 pub async fn delete_ownership(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model.set_ownership(&on.bucket().name, None).await?;
+    call.model.set_ownership(on.bucket(), None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 

@@ -3,7 +3,7 @@
 use archipel_model::{Error, Tags};
 use http::StatusCode;
 
-use super::{set_version_header, with_key};
+use super::{set_version_header, unchanged};
 use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -18,8 +18,8 @@ const REQUEST_TAG: &str = "s3:requestobjecttag";
 
 /// Answers PutObjectTagging.
 pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    let tags = match call.tags.take() {
-        Some(tags) => tags,
+    let tags = match &call.tags {
+        Some(tags) => tags.clone(),
         None => read(call).await?,
     };
     set_of_object(call, on, tags, StatusCode::OK).await
@@ -58,10 +58,11 @@ async fn set_of_object(
     status: StatusCode,
 ) -> S3Result<Answer> {
     let version = on.version()?;
+    let test = on.test(call);
     let set = call
         .model
-        .set_object_tags(on.bucket(), on.key(), version, tags);
-    let id = set.await.map_err(|error| with_key(error, on.key()))?;
+        .set_object_tags(on.bucket(), on.key(), version, tags, &test);
+    let id = set.await.map_err(|error| unchanged(error, on.key()))?;
     let mut answer = respond::empty(status);
     set_version_header(&mut answer, on.bucket(), id)?;
     Ok(answer)
@@ -71,7 +72,7 @@ async fn set_of_object(
 pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let tags = tagging::of_bucket(&document)?;
-    call.model.set_bucket_tags(&on.bucket().name, tags).await?;
+    call.model.set_bucket_tags(on.bucket(), tags).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -114,7 +115,7 @@ async fn change_of_bucket(
     on: &Authorised<OnBucket>,
     change: impl Fn(&mut Tags) + Send + Sync,
 ) -> S3Result<Answer> {
-    let changed = call.model.change_bucket_tags(&on.bucket().name, |tags| {
+    let changed = call.model.change_bucket_tags(on.bucket(), |tags| {
         change(tags);
         match tags.len() > tagging::MAX_OF_BUCKET {
             true => Err(Error::LimitExceeded(String::new())),
@@ -129,7 +130,6 @@ async fn change_of_bucket(
 
 /// Answers DeleteBucketTagging.
 pub async fn delete_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let name = &on.bucket().name;
-    call.model.set_bucket_tags(name, Tags::new()).await?;
+    call.model.set_bucket_tags(on.bucket(), Tags::new()).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }

@@ -16,7 +16,11 @@ use crate::s3::xml::Writer;
 pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let query = &call.target.query;
     let given = |name: &str| Ok::<_, S3Error>(query.single(name)?.filter(|text| !text.is_empty()));
-    let (key_marker, version_marker) = (given("key-marker")?, given("version-id-marker")?);
+    let (key_marker, version_marker) = (given("key-marker")?, query.single("version-id-marker")?);
+    if version_marker == Some("") {
+        let why = "A version-id marker cannot be empty.";
+        return Err(S3Error::argument("version-id-marker", "", why));
+    }
     let asked = VersionQuery {
         prefix: query.single("prefix")?.unwrap_or_default().to_owned(),
         delimiter: given("delimiter")?.map(str::to_owned),

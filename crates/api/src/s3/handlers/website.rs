@@ -24,13 +24,13 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let website = parse(&document)?;
     let replace = move |_: Option<&Website>| Some(website.clone());
-    call.model.set_website(&on.bucket().name, replace).await?;
+    call.model.set_website(on.bucket(), replace).await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
 /// Answers DeleteBucketWebsite.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model.set_website(&on.bucket().name, |_| None).await?;
+    call.model.set_website(on.bucket(), |_| None).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 

@@ -283,18 +283,22 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     }
 }
 
-/// Returns a token or a quoted string, and what follows it.
+/// Returns a token or a quoted string, and what follows it. A backslash escapes a quote or another one only:
+/// browsers send the paths of Windows as they are.
 fn take_value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.trim_start().strip_prefix('"') else {
         let end = text.find(';').unwrap_or(text.len());
         return Some((text[..end].trim().to_owned(), &text[end..]));
     };
     let mut value = String::new();
-    let mut chars = quoted.char_indices();
+    let mut chars = quoted.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         match c {
             '"' => return Some((value, &quoted[at + 1..])),
-            '\\' => value.push(chars.next()?.1),
+            '\\' => {
+                let escaped = chars.next_if(|(_, next)| matches!(next, '"' | '\\'));
+                value.push(escaped.map_or(c, |(_, next)| next));
+            }
             c => value.push(c),
         }
     }

@@ -68,6 +68,28 @@ fn form_is_read_in_pieces() {
     assert_eq!(file, b"content\r\n--xY");
 }
 
+#[test]
+fn names_of_files_are_without_folders() {
+    for (sent, name) in [
+        (r"C:\Program Files\directory1\file.txt", "file.txt"),
+        (r"C:\\dir\\file.txt", "file.txt"),
+        (r"a\b.txt", "b.txt"),
+        ("a/b.txt", "b.txt"),
+        (r#"a \"b\".txt"#, r#"a "b".txt"#),
+    ] {
+        let body = format!(
+            "--xYz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{sent}\"\r\n\r\n\
+             x\r\n--xYz--\r\n"
+        );
+        let (events, _) = read(body.as_bytes(), 100).unwrap();
+        let begin = Event::File {
+            filename: name.into(),
+            content_type: None,
+        };
+        assert_eq!(events, [begin, Event::End], "{sent}");
+    }
+}
+
 fn code<T>(result: S3Result<T>) -> Option<Code> {
     result.err().map(|error| error.code())
 }

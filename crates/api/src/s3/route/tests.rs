@@ -143,6 +143,10 @@ fn headers_of_missing_features_are_refused() {
     let refused = Some(Code::NotImplemented);
     assert_eq!(code("x-amz-write-offset-bytes", "5"), refused);
     assert_eq!(code("x-amz-acl", "public-read"), None);
+    let namespace = |value| code("x-amz-bucket-namespace", value);
+    assert_eq!(namespace("global"), None);
+    assert_eq!(namespace("account-regional"), refused);
+    assert_eq!(namespace("bogus"), Some(Code::InvalidArgument));
     assert_eq!(code("x-amz-date", "x"), None);
 }
 

@@ -157,7 +157,13 @@ fn time_key_and_target_are_checked() {
     let signature = sign(&format!("GET\n\n\n{EXPIRES}\n/b/k"));
     let path = url("/b/k", &signature);
     let late = check_at((EXPIRES + 1) * 1000, Method::GET, "localhost", &path, &[]);
-    assert_eq!(code(late), Some(Code::AccessDenied));
+    let late = late.unwrap_err();
+    assert_eq!(late.code(), Code::AccessDenied);
+    let told = [
+        ("Expires", "2007-03-29T03:40:20Z".to_owned()),
+        ("ServerTime", "2007-03-29T03:40:21Z".to_owned()),
+    ];
+    assert_eq!(late.details(), told);
     let other = path.replace(ID, "AKOTHER");
     let result = check(Method::GET, "localhost", &other, &[]);
     assert_eq!(code(result), Some(Code::InvalidAccessKeyId));
@@ -172,6 +178,32 @@ fn time_key_and_target_are_checked() {
         let result = check(method, "localhost", &url(path, &signature), &[]);
         assert_eq!(code(result), Some(Code::InvalidRequest), "{path}");
     }
+}
+
+/// Otherwise it would be served as if nobody had signed it.
+#[test]
+fn an_incomplete_signature_is_refused() {
+    let signature = sign(&format!("GET\n\n\n{EXPIRES}\n/b/k"));
+    let whole = url("/b/k", &signature);
+    let (path, query) = whole.split_once('?').unwrap();
+    let parameters: Vec<_> = query.split('&').collect();
+    let without = |name: &str| -> Vec<&str> {
+        let kept = parameters.iter().filter(|one| !one.starts_with(name));
+        kept.copied().collect()
+    };
+    let some = ["AWSAccessKeyId", "Signature", "Expires"].map(without);
+    let one = parameters[..2].iter().map(|one| vec![*one]);
+    let empty = vec!["AWSAccessKeyId=a", "Expires=1", "Signature="];
+    for kept in some.into_iter().chain(one).chain([empty]) {
+        let path = format!("{path}?{}", kept.join("&"));
+        let error = check(Method::GET, "localhost", &path, &[]).unwrap_err();
+        assert_eq!(error.code(), Code::AccessDenied, "{path}");
+        let why = "Query-string authentication requires the Signature, Expires and \
+                   AWSAccessKeyId parameters";
+        assert_eq!(error.message(), why);
+    }
+    // A link may have such a parameter for other reasons.
+    assert!(!is_presented(&uri::Query::parse("Expires=1").unwrap()));
 }
 
 /// The example "Signing the policy" of AWS's page on forms signs the encoded policy itself.

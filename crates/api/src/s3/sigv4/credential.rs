@@ -53,7 +53,7 @@ impl Timestamp {
 }
 
 /// Formats a time in ISO 8601's extended form, for messages.
-pub(super) fn iso(millis: u64) -> String {
+pub fn iso(millis: u64) -> String {
     let time = i64::try_from(millis / 1000)
         .ok()
         .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());

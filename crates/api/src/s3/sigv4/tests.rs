@@ -3,6 +3,7 @@
 //! Source: AWS, "Signature Calculations for the Authorization Header" (single chunk, multiple
 //! chunks, trailers), "Authenticating Requests: Using Query Parameters".
 
+mod messages;
 mod policy;
 
 use std::sync::Arc;

@@ -95,7 +95,8 @@ async fn access_control_lists_take_effect_or_are_refused() {
         ignore_public_acls: true,
         ..PublicAccessBlock::default()
     };
-    let set = door.model.set_public_access_block("bucket", Some(block));
+    let bucket = door.model.bucket("bucket").unwrap().unwrap();
+    let set = door.model.set_public_access_block(&bucket, Some(block));
     set.await.unwrap();
     door.anonymous("GET", "/bucket/k", "")
         .await

@@ -74,3 +74,44 @@ async fn a_document_that_does_not_name_object_lock_is_refused() {
     let lock = door.get("/bucket?object-lock").await;
     lock.is(404, "ObjectLockConfigurationNotFoundError");
 }
+
+/// As PutObject: what is protected for long must be what the client meant.
+#[tokio::test]
+async fn parts_of_protected_objects_need_a_checksum() {
+    let door = Door::open().await;
+    let enabled = [("x-amz-bucket-object-lock-enabled", "true")];
+    door.call("PUT", "/locked", &enabled, "").await.ok();
+    let begin = async |headers: &[(&str, &str)]| {
+        let begun = door.call("POST", "/locked/k?uploads", headers, "").await;
+        let id = begun.ok().element("UploadId").unwrap();
+        format!("/locked/k?partNumber=1&uploadId={id}")
+    };
+    let check = async |path: &str| {
+        let refused = door.put(path, "x").await;
+        refused.is(400, "InvalidRequest");
+        let why = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests \
+                   with Object Lock parameters";
+        assert_eq!(refused.element("Message").unwrap(), why);
+        door.call("PUT", path, &[MD5_OF_X], "x").await.ok();
+        let crc = [("x-amz-checksum-crc32", "jNwWgw==")];
+        door.call("PUT", path, &crc, "x").await.ok();
+        let trailer = [
+            ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+            ("x-amz-decoded-content-length", "1"),
+            ("x-amz-trailer", "x-amz-checksum-crc32"),
+        ];
+        let body = "1\r\nx\r\n0\r\nx-amz-checksum-crc32:jNwWgw==\r\n\r\n";
+        door.call("PUT", path, &trailer, body).await.ok();
+    };
+    door.put(&begin(&[]).await, "x").await.ok();
+    check(&begin(&[HOLD]).await).await;
+    let rule = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>\
+        <Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule>\
+        </ObjectLockConfiguration>";
+    let md5 = STANDARD.encode(Md5::digest(rule));
+    let md5 = [("content-md5", md5.as_str())];
+    door.call("PUT", "/locked?object-lock", &md5, rule)
+        .await
+        .ok();
+    check(&begin(&[]).await).await;
+}

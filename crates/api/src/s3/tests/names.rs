@@ -29,6 +29,9 @@ async fn bucket_is_reached_by_all_of_its_names() {
         door.call("DELETE", "/bucket/copy", &[], "").await.ok();
         let listed = door.get(&format!("/{name}?list-type=2")).await.ok().text();
         assert!(listed.contains("<Key>k</Key>"), "{listed}");
+        let head = door.call("HEAD", &format!("/{name}"), &[], "").await.ok();
+        assert_eq!(head.header("x-amz-bucket-arn"), "arn:aws:s3:::bucket");
+        assert_eq!(head.header("x-amz-access-point-alias"), "false");
     }
     for name in ["www.example.org", "mine"] {
         let created = door.put(&format!("/{name}"), "").await;

@@ -231,10 +231,16 @@ async fn writes_name_no_version() {
 #[tokio::test]
 async fn impossible_settings_of_a_new_bucket_are_refused() {
     let door = Door::open().await;
-    let regional = [("x-amz-bucket-namespace", "account-regional")];
-    door.call("PUT", "/other", &regional, "")
-        .await
-        .is(501, "NotImplemented");
+    for (namespace, status, code) in [
+        ("account-regional", 501, "NotImplemented"),
+        ("bogus", 400, "InvalidArgument"),
+    ] {
+        let namespace = [("x-amz-bucket-namespace", namespace)];
+        let refused = door.call("PUT", "/other", &namespace, "").await;
+        refused.is(status, code);
+    }
+    let global = [("x-amz-bucket-namespace", "global")];
+    door.call("PUT", "/other", &global, "").await.ok();
     door.call("PUT", "/other-an", &[], "")
         .await
         .is(400, "InvalidBucketName");

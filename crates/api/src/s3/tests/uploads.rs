@@ -185,3 +185,61 @@ async fn checksums_of_parts_are_those_of_the_upload() {
         .is(400, "InvalidPart");
     complete(&door, &id, &[(1, &etag)]).await.ok();
 }
+
+/// As on AWS, parts have checksums of their own where these make the object's, and nowhere else.
+#[tokio::test]
+async fn checksums_of_parts_are_told_for_composite_ones_only() {
+    let door = Door::open().await;
+    let attributes = [("x-amz-object-attributes", "Checksum,ObjectParts")];
+    let algorithm = ("x-amz-checksum-algorithm", "CRC32");
+    let ask = async |path: &'static str| {
+        let asked = [("x-amz-checksum-mode", "ENABLED")];
+        let reply = door.call("GET", path, &asked, "").await.ok();
+        let header = |name: &str| reply.header(name).to_owned();
+        (
+            header("x-amz-checksum-crc32"),
+            header("x-amz-checksum-type"),
+        )
+    };
+    for chosen in [
+        &[algorithm, ("x-amz-checksum-type", "COMPOSITE")][..],
+        &[algorithm, ("x-amz-checksum-type", "FULL_OBJECT")],
+        &[],
+    ] {
+        let upload = begin(&door, chosen).await;
+        let one = part(&door, &upload, 1, Bytes::from(vec![1; 5 * MIB])).await;
+        let two = part(&door, &upload, 2, "last".into()).await;
+        complete(&door, &upload, &[(1, &one), (2, &two)]).await.ok();
+        let told = door
+            .call("GET", "/bucket/k?attributes", &attributes, "")
+            .await
+            .ok();
+        let is_composite = told.element("ChecksumType").unwrap() == "COMPOSITE";
+        assert_eq!(
+            is_composite,
+            chosen.contains(&("x-amz-checksum-type", "COMPOSITE"))
+        );
+        assert_eq!(told.element("PartsCount").unwrap(), "2");
+        let shown = if is_composite { 2 } else { 0 };
+        assert_eq!(told.text().matches("<Part>").count(), shown, "{chosen:?}");
+        assert_eq!(told.element("MaxParts").is_some(), is_composite);
+        assert_eq!(told.element("IsTruncated").is_some(), is_composite);
+        let (whole, _) = ask("/bucket/k").await;
+        if !chosen.is_empty() {
+            // Only the attributes leave out the number of parts.
+            let plain = told.element("ChecksumCRC32").unwrap();
+            let suffix = if is_composite { "-2" } else { "" };
+            assert_eq!(whole, format!("{plain}{suffix}"));
+        }
+        let (part, kind) = ask("/bucket/k?partNumber=2").await;
+        assert_eq!(!part.is_empty(), is_composite);
+        assert_eq!(kind, if is_composite { "COMPOSITE" } else { "" });
+    }
+    // A part that is the whole object has the object's.
+    let upload = begin(&door, &[algorithm, ("x-amz-checksum-type", "FULL_OBJECT")]).await;
+    let one = part(&door, &upload, 1, "all".into()).await;
+    complete(&door, &upload, &[(1, &one)]).await.ok();
+    let whole = ask("/bucket/k").await;
+    assert_eq!(whole.1, "FULL_OBJECT");
+    assert_eq!(ask("/bucket/k?partNumber=1").await, whole);
+}

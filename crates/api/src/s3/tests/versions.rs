@@ -46,6 +46,7 @@ async fn every_object_is_listed_as_the_latest_null_version() {
 
     for (query, code) in [
         ("version-id-marker=null", "InvalidArgument"),
+        ("key-marker=a&version-id-marker=", "InvalidArgument"),
         ("key-marker=a&version-id-marker=1", "InvalidArgument"),
         ("max-keys=-1", "InvalidArgument"),
         ("encoding-type=base64", "InvalidArgument"),

@@ -1,17 +1,23 @@
 //! Web identities, with an identity provider in the test.
 
+use archipel_base::Id;
+use archipel_model::identity::Provider;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use super::{FORM, credentials, get, make_role};
 use crate::iam::tests::{administrator, ask as iam, form};
 use crate::s3::tests::client::{Door, NOW_MS, Reply};
+use crate::sts::Providers;
+use crate::sts::jwks::RETRY;
 use crate::sts::jwt::Token;
 
 /// An identity provider on this machine, with one key.
@@ -19,6 +25,8 @@ struct Issuer {
     url: String,
     pair: EcdsaKeyPair,
     asked: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+    /// False while it answers nobody.
+    answers: watch::Sender<bool>,
 }
 
 impl Issuer {
@@ -39,6 +47,7 @@ impl Issuer {
         let discovery = json!({"issuer": url, "jwks_uri": format!("{url}/keys")});
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = asked.clone();
+        let (answers, mut may_answer) = watch::channel(true);
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut request = vec![0; 4096];
@@ -50,6 +59,9 @@ impl Issuer {
                     _ => String::new(),
                 };
                 count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                if may_answer.wait_for(|may| *may).await.is_err() {
+                    return;
+                }
                 let answer = format!(
                     "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
                     body.len()
@@ -57,7 +69,24 @@ impl Issuer {
                 let _ = stream.write_all(answer.as_bytes()).await;
             }
         });
-        Issuer { url, pair, asked }
+        Issuer {
+            url,
+            pair,
+            asked,
+            answers,
+        }
+    }
+
+    fn registered(&self) -> Provider {
+        Provider {
+            name: "issuer".into(),
+            url: self.url.clone(),
+            created_ms: 0,
+            incarnation: Id::default(),
+            clients: ["archipel".to_owned()].into(),
+            thumbprints: Vec::new(),
+            tags: Vec::new(),
+        }
     }
 
     fn token(&self, key: &str, claims: serde_json::Value) -> String {
@@ -186,6 +215,40 @@ async fn a_web_identity_gets_credentials() {
     .await
     .ok();
     get(&door, &key, &token).await.is(403, "InvalidAccessKeyId");
+}
+
+#[tokio::test]
+async fn client_that_goes_away_during_a_fetch_leaves_the_keys_behind() {
+    let issuer = Issuer::open().await;
+    let (provider, providers) = (issuer.registered(), Providers::default());
+    let token = issuer.token("one", issuer.claims("repo:main"));
+    let token = Token::parse(&token).unwrap();
+    let left = providers.verify(&token, &provider, NOW_MS);
+    assert!(left.now_or_never().is_none(), "the keys are fetched");
+    providers.verify(&token, &provider, NOW_MS).await.unwrap();
+    assert_eq!(issuer.asked.load(std::sync::atomic::Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn tokens_of_known_keys_do_not_wait_for_the_fetch_that_an_invented_one_causes() {
+    let issuer = Issuer::open().await;
+    let (provider, providers) = (issuer.registered(), Providers::default());
+    let good = issuer.token("one", issuer.claims("repo:main"));
+    let good = Token::parse(&good).unwrap();
+    providers.verify(&good, &provider, NOW_MS).await.unwrap();
+    tokio::time::pause();
+    tokio::time::advance(RETRY).await;
+    tokio::time::resume();
+    issuer.answers.send_replace(false);
+    let invented = issuer.token("two", issuer.claims("repo:main"));
+    let invented = Token::parse(&invented).unwrap();
+    let mut fetching = Box::pin(providers.verify(&invented, &provider, NOW_MS));
+    assert!(futures_util::poll!(fetching.as_mut()).is_pending());
+    let verified = providers.verify(&good, &provider, NOW_MS).now_or_never();
+    verified.expect("at once").unwrap();
+    issuer.answers.send_replace(true);
+    assert!(fetching.await.is_err());
+    assert_eq!(issuer.asked.load(std::sync::atomic::Ordering::SeqCst), 4);
 }
 
 #[tokio::test]

@@ -115,7 +115,7 @@ async fn alias_of_a_deleted_bucket_does_not_count_and_its_name_is_free() {
     let (_world, first, second) = two().await;
     first.add_alias("one", "uno").await.unwrap();
     let old = first.bucket("one").unwrap().unwrap();
-    first.delete_bucket("uno").await.unwrap();
+    first.delete_bucket(&old).await.unwrap();
     assert_eq!(meaning(&second, "one").await, None);
     assert_eq!(meaning(&second, "uno").await, None);
     // The deletion ended before it dropped the aliases.
@@ -164,7 +164,8 @@ async fn names_of_a_key_are_its_own() {
         .unwrap();
     assert_eq!(of(&first, &key.id, "two").await.unwrap(), "two");
 
-    first.delete_bucket("one").await.unwrap();
+    let one = first.bucket("one").unwrap().unwrap();
+    first.delete_bucket(&one).await.unwrap();
     assert_eq!(of(&first, &key.id, "mine").await, None);
     second
         .add_name_of_key("two", &key.id, "mine")

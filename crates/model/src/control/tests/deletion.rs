@@ -6,7 +6,7 @@ use archipel_cluster::WriteOptions;
 use archipel_storage::engine::Durability;
 
 use super::model;
-use crate::{Error, rowkeys};
+use crate::{Bucket, Error, VersionId, Versioning, rowkeys};
 
 /// A write that was never acknowledged reaches replicas after the bucket's deletion, unseen by it.
 /// A node that has not heard of the deletion does not show it.
@@ -22,7 +22,7 @@ async fn a_deleted_bucket_shows_no_write_that_its_deletion_did_not_see() {
     let condition = crate::Condition::Always;
     let deleted = model.delete_object(&bucket, "key", condition).await;
     deleted.unwrap();
-    model.delete_bucket("bucket").await.unwrap();
+    model.delete_bucket(&bucket).await.unwrap();
 
     let how = WriteOptions::durable(Durability::Fsync);
     model.cluster().write(&row, value, how).await.unwrap();
@@ -30,6 +30,17 @@ async fn a_deleted_bucket_shows_no_write_that_its_deletion_did_not_see() {
     assert_eq!(head.err(), Some(Error::NoSuchBucket));
     let opened = model.open_object(&bucket, "key").await;
     assert_eq!(opened.err(), Some(Error::NoSuchBucket));
+    // Also by its id, and by nodes that take the bucket for one with versions.
+    for versioning in [Versioning::Never, Versioning::Enabled] {
+        let known = Bucket {
+            versioning,
+            ..(*bucket).clone()
+        };
+        let head = model.head_version(&known, "key", VersionId::Null).await;
+        assert_eq!(head.err(), Some(Error::NoSuchBucket), "{versioning:?}");
+        let opened = model.open_version(&known, "key", VersionId::Null).await;
+        assert_eq!(opened.err(), Some(Error::NoSuchBucket), "{versioning:?}");
+    }
 }
 
 /// A deletion leaves its fences closed if its node dies, and loses its token.

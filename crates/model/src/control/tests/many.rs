@@ -40,7 +40,9 @@ async fn a_user_creates_as_many_buckets_as_allowed_and_no_more() {
     create(&model, "third", &other).await.unwrap();
     model.create_bucket("fourth", Some(&one.id)).await.unwrap();
     // A deleted one makes room.
-    model.delete_bucket("first").await.unwrap();
-    model.delete_bucket("fourth").await.unwrap();
+    for name in ["first", "fourth"] {
+        let bucket = model.bucket(name).unwrap().unwrap();
+        model.delete_bucket(&bucket).await.unwrap();
+    }
     create(&model, "fifth", &one).await.unwrap();
 }

@@ -87,9 +87,9 @@ async fn a_lock_that_no_bucket_has_is_refused() {
 #[tokio::test]
 async fn a_lock_needs_versions_and_keeps_them() {
     let model = model().await;
-    model.create_bucket("bucket", None).await.unwrap();
-    let lock = |lock| model.set_bucket_lock("bucket", lock);
-    let set = |versioning| model.set_versioning("bucket", versioning);
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    let lock = |lock| model.set_bucket_lock(&bucket, lock);
+    let set = |versioning| model.set_versioning(&bucket, versioning);
     assert_eq!(lock(GOVERNED).await.err(), Some(Error::LockNeedsVersions));
     set(Versioning::Suspended).await.unwrap();
     assert_eq!(lock(GOVERNED).await.err(), Some(Error::LockNeedsVersions));

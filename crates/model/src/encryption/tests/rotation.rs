@@ -144,7 +144,7 @@ async fn rotation_wraps_everything_again() {
     model.set_ring_secrets(secrets(&["secret"], &[]));
     model.create_bucket("bucket", None).await.unwrap();
     model
-        .set_versioning("bucket", Versioning::Enabled)
+        .set_versioning(&bucket(&model), Versioning::Enabled)
         .await
         .unwrap();
     let key = model.create_access_key("k", true).await.unwrap();

@@ -16,7 +16,8 @@ async fn versioned() -> (Model, Arc<ManualClock>) {
 }
 
 async fn set_versioning(model: &Model, versioning: Versioning) {
-    let set = model.set_versioning("bucket", versioning);
+    let bucket = bucket(model);
+    let set = model.set_versioning(&bucket, versioning);
     set.await.unwrap();
 }
 
@@ -184,7 +185,8 @@ async fn a_marker_goes_when_it_is_the_only_version() {
 async fn a_protected_version_stays_until_its_protection_ends() {
     let (model, wall) = versioned().await;
     let progress = &mut Progress::default();
-    let locked = model.set_bucket_lock("bucket", BucketLock::default());
+    let on = bucket(&model);
+    let locked = model.set_bucket_lock(&on, BucketLock::default());
     locked.await.unwrap();
     set(&model, vec![noncurrent("", 1, None)]).await;
     let retention = Retention {
@@ -277,7 +279,7 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
 
     // It is protected by now.
     model
-        .set_bucket_lock("bucket", BucketLock::default())
+        .set_bucket_lock(&on, BucketLock::default())
         .await
         .unwrap();
     let on = bucket(&model);
@@ -350,7 +352,7 @@ async fn replicas_divide_the_versions() {
         ..Lifecycle::default()
     };
     models[0]
-        .set_lifecycle("bucket", Some(always))
+        .set_lifecycle(&bucket(&models[0]), Some(always))
         .await
         .unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;

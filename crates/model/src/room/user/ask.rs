@@ -123,9 +123,8 @@ impl Model {
         wanted: Usage,
         is_last: bool,
     ) -> Result<(), Error> {
-        let user = self.fresh_user_of(bucket).await?;
-        let Some(user) = user.filter(|user| user.quota.is_some()) else {
-            // The user is deleted, or has no quota any more.
+        let Some(user) = self.fresh_user_of(bucket).await? else {
+            // The user is deleted, and does not come back.
             return self.set_portion(bucket, None).await;
         };
         if self.is_taken(&user) {

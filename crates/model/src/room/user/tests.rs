@@ -89,7 +89,7 @@ async fn the_buckets_of_a_user_fill_its_quota_together() {
     for n in 1..4 {
         delete(&model, &old, &format!("key-{n}")).await;
     }
-    model.delete_bucket("old").await.unwrap();
+    model.delete_bucket(&old).await.unwrap();
     for n in 0..3 {
         put(&model, &new, &format!("more-{n}"), 1).await.unwrap();
     }

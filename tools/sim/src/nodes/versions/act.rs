@@ -106,7 +106,11 @@ async fn change_settings(world: &World, kind: Kind, machine: usize, rng: &mut Rn
         && operate(world, machine, Of::Settings, Call::Enable).await
     {
         let called = world.machines[machine].call(PATIENCE, |model| async move {
-            model.set_bucket_lock(BUCKET, BucketLock::default()).await
+            let bucket = model
+                .find_bucket(BUCKET)
+                .await?
+                .ok_or(Error::NoSuchBucket)?;
+            model.set_bucket_lock(&bucket, BucketLock::default()).await
         });
         match called.await {
             Called::Answered(Ok(_)) => {
@@ -195,7 +199,8 @@ async fn set(model: &Model, call: Call) -> Result<Reply, Fault> {
         Call::Suspend => Versioning::Suspended,
         _ => Versioning::Enabled,
     };
-    model.set_versioning(BUCKET, versioning).await?;
+    let bucket = client::bucket(model, BUCKET).await?;
+    model.set_versioning(&bucket, versioning).await?;
     Ok(Reply::Done)
 }
 

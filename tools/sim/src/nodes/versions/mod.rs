@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    Lifecycle, LifecycleFilter, LifecycleRule, Model, NoncurrentExpiration, VersionId,
+    Error, Lifecycle, LifecycleFilter, LifecycleRule, Model, NoncurrentExpiration, VersionId,
 };
 use tokio::task::JoinHandle;
 
@@ -178,7 +178,7 @@ impl Versions {
 }
 
 /// Makes the bucket, if the run has it.
-pub async fn set_up(world: &World, model: &Model) -> Result<(), archipel_model::Error> {
+pub async fn set_up(world: &World, model: &Model) -> Result<(), Error> {
     let Some(kind) = world.style.versions else {
         return Ok(());
     };
@@ -201,7 +201,14 @@ pub async fn set_up(world: &World, model: &Model) -> Result<(), archipel_model::
             rules: vec![rule],
             ..Lifecycle::default()
         };
-        world::surely(|| model.set_lifecycle(BUCKET, Some(rules.clone()))).await?;
+        world::surely(async || {
+            let bucket = model
+                .find_bucket(BUCKET)
+                .await?
+                .ok_or(Error::NoSuchBucket)?;
+            model.set_lifecycle(&bucket, Some(rules.clone())).await
+        })
+        .await?;
     }
     Ok(())
 }

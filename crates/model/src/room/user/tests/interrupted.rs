@@ -15,7 +15,7 @@ pub(super) async fn nodes() -> (World, Vec<Model>, Arc<AccessKey>) {
     (world, models, key)
 }
 
-/// Runs an operation until its node knows of something, and drops it then.
+/// Runs an operation until its node knows of something, and leaves it then.
 async fn drop_when<T>(operation: impl Future<Output = T>, is_known: impl Fn() -> bool) {
     let known = async {
         while !is_known() {
@@ -39,10 +39,10 @@ async fn has_no_room(model: &Model, bucket: &Arc<Bucket>, bytes: usize) {
     assert!(is_refused(&refused), "{refused:?}");
 }
 
-/// Lets the tokens of operations that were dropped time out.
-fn time_out(world: &World) {
+/// Lets the tokens of operations that were dropped time out, for this time in the test.
+fn time_out(world: &World, times: u32) {
     for node in 0..world.nodes.len() {
-        world.set_clock_ahead(node, Duration::from_millis(TOKEN_MS + 1));
+        world.set_clock_ahead(node, Duration::from_millis(TOKEN_MS + 1) * times);
     }
 }
 
@@ -83,7 +83,7 @@ async fn what_the_fences_of_a_bucket_still_allow_is_not_lent() {
     let low = Some(of_bytes(1));
     let lowered = model.set_portion(&first, low);
     drop_when(lowered, || known(model, "first").unwrap().portion == low).await;
-    time_out(&world);
+    time_out(&world, 1);
     put(&models[1], &second, "key", 99_999).await.unwrap();
     let late = put(&models[2], &first, "key", 1000).await;
     assert!(is_refused(&late), "{late:?}");
@@ -139,11 +139,46 @@ async fn a_quota_counts_soon_if_the_node_dies_that_sets_it() {
     let bucket = create(&models[0], "bucket", &key).await;
     let quota = of_bytes(1000);
     models[0].write_user_quota("ann", quota).await.unwrap();
-    time_out(&world);
+    time_out(&world, 1);
     let counting = models[1].count_quotas_forever();
     let counted = tokio::time::timeout(Duration::from_secs(5), counting).await;
     assert!(counted.is_err());
     has_no_room(&models[2], &bucket, 1001).await;
     let ann = models[2].find_entity::<User>("ann").await.unwrap();
     assert!(!ann.is_undivided && ann.quota == Some(quota));
+}
+
+/// A node sees that the user has no quota, and stalls. Meanwhile the quota is set again, and the bucket's portion
+/// fits it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stalls_lifts_no_quota_that_was_set_since() {
+    let (world, models, key) = nodes().await;
+    let quota = of_bytes(1000);
+    models[0].set_user_quota("ann", quota).await.unwrap();
+    let bucket = create(&models[0], "bucket", &key).await;
+    put(&models[0], &bucket, "key", 10).await.unwrap();
+    models[1].refresh_all().await.unwrap();
+    // The node that lifts it dies before the buckets have no portions any more.
+    world.isolate(1);
+    let lifted = models[0].write_user_quota("ann", Quota::default()).await;
+    assert!(lifted.is_ok());
+    world.network.end_all_cuts();
+    time_out(&world, 1);
+
+    let stale = models[1].refresh_bucket("bucket").await.unwrap().unwrap();
+    let wanted = Usage {
+        objects: 1,
+        bytes: 2000,
+    };
+    let mut lifting = Box::pin(models[1].make_user_room_now(&stale, wanted, false));
+    let has_quota = || {
+        let users = models[1].entities::<User>().unwrap();
+        users.iter().any(|user| user.quota.is_some())
+    };
+    assert!(has_quota());
+    drop_when(&mut lifting, || !has_quota()).await;
+    time_out(&world, 2);
+    models[2].set_user_quota("ann", quota).await.unwrap();
+    let _ = lifting.await;
+    has_no_room(&models[2], &bucket, 1001).await;
 }

@@ -18,28 +18,6 @@ async fn a_node_that_has_not_heard_of_a_user_frees_no_bucket() {
     assert!(is_refused(&refused), "{refused:?}");
 }
 
-/// The quota is lifted and set again while a node frees a bucket.
-#[tokio::test(start_paused = true)]
-async fn a_bucket_that_has_changed_since_it_was_read_is_not_freed() {
-    let (model, key) = alone().await;
-    model.set_user_quota("ann", of_objects(9)).await.unwrap();
-    let bucket = create(&model, "bucket", &key).await;
-    put(&model, &bucket, "key", 1).await.unwrap();
-    let lifted = model.change_entity::<User>("ann", |user| {
-        user.quota = None;
-        Ok(())
-    });
-    lifted.await.unwrap();
-    let wanted = Usage {
-        objects: 1,
-        bytes: 1,
-    };
-    let freed = model.make_user_room_now(&bucket, wanted, false).await;
-    assert_eq!(freed, Err(Error::Conflict));
-    let now = model.refresh_bucket("bucket").await.unwrap().unwrap();
-    assert!(now.portion.is_some());
-}
-
 /// A division counts all buckets of a user, so writes that are refused at once share its result.
 #[tokio::test(start_paused = true)]
 async fn writes_that_are_refused_at_once_cost_few_divisions() {
