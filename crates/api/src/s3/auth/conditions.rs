@@ -11,6 +11,7 @@ use archipel_model::identity::Kind;
 use http::{HeaderMap, header};
 
 use super::Caller;
+use super::new_bucket::describe_tags;
 use crate::s3::acl;
 use crate::s3::call::{Call, single_header};
 use crate::s3::copy_source::CopySourceName;
@@ -18,6 +19,7 @@ use crate::s3::error::S3Result;
 use crate::s3::lock;
 use crate::s3::respond;
 use crate::s3::route::ObjectOp;
+use crate::s3::s3_control;
 use crate::s3::tagging;
 
 /// The beginning of the keys for tags that the object has.
@@ -167,6 +169,11 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
                 if let Some(value) = call.target.query.get(name) {
                     context.set(&format!("s3:{name}"), value);
                 }
+            }
+            if let Some(tags) = &call.tags {
+                describe_tags(&mut context, tags);
+            } else if let Ok(removed) = s3_control::removed(&call.target.query) {
+                context.set_all("aws:TagKeys", removed);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The document of CreateBucket, as policies see it.
+//! What a request asks for a bucket in its document, as policies see it.
 
 use archipel_access::Context;
 use archipel_model::Tags;
@@ -17,13 +17,18 @@ impl NewBucket {
         if let Some(region) = &self.region {
             context.set("s3:LocationConstraint", region);
         }
-        if self.tags.is_empty() {
-            return;
-        }
-        for (name, value) in &self.tags {
-            context.set(&format!("aws:RequestTag/{name}"), value);
-        }
-        let names = self.tags.iter().map(|(name, _)| name.clone());
-        context.set_all("aws:TagKeys", names);
+        describe_tags(context, &self.tags);
     }
+}
+
+/// Sets the condition keys for the tags that a request gives to a bucket.
+pub(super) fn describe_tags(context: &mut Context, tags: &Tags) {
+    if tags.is_empty() {
+        return;
+    }
+    for (name, value) in tags {
+        context.set(&format!("aws:RequestTag/{name}"), value);
+    }
+    let names = tags.iter().map(|(name, _)| name.clone());
+    context.set_all("aws:TagKeys", names);
 }

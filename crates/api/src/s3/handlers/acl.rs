@@ -33,7 +33,12 @@ pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
 pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let head = on.head(call).await?;
     let owner = Owner::of_bucket(call.model, on.bucket())?;
-    let mut answer = respond::xml(acl::document(head.acl, &owner));
+    // A list that was set before lists were disabled grants nothing.
+    let list = match acl::disabled(on.bucket()) {
+        Some(_) => Acl::default(),
+        None => head.acl,
+    };
+    let mut answer = respond::xml(acl::document(list, &owner));
     set_version_header(&mut answer, on.bucket(), head.id)?;
     Ok(answer)
 }

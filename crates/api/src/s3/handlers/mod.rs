@@ -70,6 +70,9 @@ pub async fn dispatch(
         // PostObject authenticates by its form, not by the request.
         Operation::PostObject => Err(post::refuse_signed(call)),
         Operation::Bucket(op) => {
+            if op == BucketOp::TagResource {
+                tagging::read_resource_early(call, caller, bucket).await?;
+            }
             let on = auth::bucket(call, caller, op, bucket)?;
             refuse_lists(call, op == BucketOp::PutBucketAcl)?;
             refuse_locks(call, op == BucketOp::DeleteObjects, false)?;

@@ -16,6 +16,9 @@ const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 /// The beginning of the condition keys for tags of the request, in lower case.
 const REQUEST_TAG: &str = "s3:requestobjecttag";
 
+/// The beginnings of the condition keys for tags that a request gives to a bucket, in lower case.
+const OF_RESOURCE: [&str; 2] = ["aws:requesttag", "aws:tagkeys"];
+
 /// Answers PutObjectTagging.
 pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let tags = match &call.tags {
@@ -91,9 +94,30 @@ pub fn list_of_resource(on: &Authorised<OnBucket>) -> Answer {
     respond::xml(s3_control::document(&on.bucket().tags))
 }
 
+/// Reads the tags of TagResource before the decision, if a policy asks for them.
+pub async fn read_resource_early(
+    call: &mut Call<'_>,
+    caller: &Caller,
+    bucket: &str,
+) -> S3Result<()> {
+    for key in OF_RESOURCE {
+        if call.tags.is_none() && auth::depends_on(call, caller, bucket, key)? {
+            call.tags = Some(read_resource(call).await?);
+        }
+    }
+    Ok(())
+}
+
+async fn read_resource(call: &mut Call<'_>) -> S3Result<Tags> {
+    s3_control::tags(&call.document(MAX_DOCUMENT_BYTES).await?)
+}
+
 /// Answers TagResource of S3 Control: other tags stay.
 pub async fn tag_resource(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let added = s3_control::tags(&call.document(MAX_DOCUMENT_BYTES).await?)?;
+    let added = match call.tags.take() {
+        Some(tags) => tags,
+        None => read_resource(call).await?,
+    };
     change_of_bucket(call, on, move |tags| {
         tags.retain(|(key, _)| !added.iter().any(|(new, _)| new == key));
         tags.extend(added.iter().cloned());

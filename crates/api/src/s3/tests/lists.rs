@@ -106,12 +106,17 @@ async fn access_control_lists_take_effect_or_are_refused() {
         .is(403, "AccessDenied");
     door.lift_block().await;
     door.call("PUT", "/bucket?acl", &PRIVATE, "").await.ok();
+    let shared = door.get("/bucket/k?acl").await.ok().text();
+    assert!(shared.contains("</URI>"), "{shared}");
     door.call("PUT", "/bucket?ownershipControls", &[], enforced)
         .await
         .ok();
     door.anonymous("GET", "/bucket/k", "")
         .await
         .is(403, "AccessDenied");
+    // Nor is it shown what does not count.
+    let list = door.get("/bucket/k?acl").await.ok().text();
+    assert!(!list.contains("</URI>"), "{list}");
 }
 
 #[tokio::test]

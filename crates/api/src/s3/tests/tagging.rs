@@ -1,4 +1,6 @@
-use super::client::Door;
+use bytes::Bytes;
+
+use super::client::{Door, signed};
 use super::objects::form;
 
 fn set(tags: &[(&str, &str)]) -> String {
@@ -136,4 +138,48 @@ async fn tags_of_buckets_are_set_and_told() {
     let deleted = door.call("DELETE", "/bucket?tagging", &[], "").await;
     assert_eq!(deleted.status, 204);
     door.get("/bucket?tagging").await.is(404, "NoSuchTagSet");
+}
+
+/// TagResource and UntagResource of S3 Control: policies decide by the tags that a request sets or removes.
+#[tokio::test]
+async fn policies_see_the_tags_that_a_bucket_is_given() {
+    const PATH: &str = "/v20180820/tags/arn:aws:s3:::bucket";
+    let door = Door::open().await;
+    let key = door.stranger().await;
+    let statement = |effect: &str, condition: &str| {
+        format!(
+            r#"{{"Effect": "{effect}", "Principal": {{"AWS": "{}"}},
+            "Action": ["s3:TagResource", "s3:UntagResource"],
+            "Resource": "arn:aws:s3:::bucket"{condition}}}"#,
+            key.id
+        )
+    };
+    let by_value = r#", "Condition": {"StringEquals": {"aws:RequestTag/a": "no"}}"#;
+    let by_name = r#", "Condition": {"ForAnyValue:StringEquals": {"aws:TagKeys": "secret"}}"#;
+    let statements = [
+        statement("Allow", ""),
+        statement("Deny", by_value),
+        statement("Deny", by_name),
+    ];
+    let policy = format!(r#"{{"Statement": [{}]}}"#, statements.join(","));
+    door.call("PUT", "/bucket?policy", &[], policy).await.ok();
+    let account = [("x-amz-account-id", "000000000000")];
+    let tag = |name: &str, value: &str| {
+        let body = format!(
+            "<TagResourceRequest><Tags><Tag><Key>{name}</Key><Value>{value}</Value></Tag></Tags>\
+             </TagResourceRequest>"
+        );
+        door.send(signed(&key, "POST", PATH, &account, body.into()))
+    };
+    let untag = |name: &str| {
+        let path = format!("{PATH}?tagKeys={name}");
+        door.send(signed(&key, "DELETE", &path, &account, Bytes::new()))
+    };
+    assert_eq!(tag("a", "yes").await.status, 204);
+    assert_eq!(tag("a", "no").await.status, 403);
+    assert_eq!(tag("secret", "x").await.status, 403);
+    assert_eq!(untag("secret").await.status, 403);
+    let bucket = door.model.bucket("bucket").unwrap().unwrap();
+    assert_eq!(bucket.tags, [("a".to_owned(), "yes".to_owned())]);
+    assert_eq!(untag("a").await.status, 204);
 }
