@@ -28,6 +28,7 @@ use archipel_base::{Id, boxed};
 use archipel_storage::RowMetadata;
 use bytes::Bytes;
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -47,9 +48,12 @@ pub use status::{ExpiryCounts, ExpiryStatus};
 const TICK: Duration = Duration::from_secs(15);
 /// The shortest pause, for tests with short days.
 const SHORTEST_TICK: Duration = Duration::from_millis(100);
-/// The number of removals in one unit of background work. One unit runs at a time: three nodes with four of
-/// them each made the slowest hundredth of a client's reads wait 4.7 times as long.
+/// The number of removals in one unit of background work. One unit runs at a time.
 const UNIT_REMOVALS: usize = 8;
+/// The rest after a unit, as a multiple of the time that it took. Without rests the removals of three nodes
+/// took all processor time of a small machine, and the slowest hundredth of its clients' reads waited four
+/// times as long.
+const REST: u32 = 2;
 
 /// The buckets with active rules, by id, each with a hash of all that decides whether it is walked
 /// once more: its rules, the day and the layout.
@@ -299,8 +303,10 @@ impl Model {
         while expired.peek().is_some() {
             let unit = expired.by_ref().take(UNIT_REMOVALS);
             let removals = unit.map(|one| self.remove(&current, one));
+            let began = Instant::now();
             let removed = self.cluster().in_background(join_all(removals)).await;
             whole &= removed.into_iter().all(|removed| removed);
+            tokio::time::sleep(began.elapsed() * REST).await;
         }
         Ok(whole)
     }
