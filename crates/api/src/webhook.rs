@@ -1,9 +1,10 @@
 //! Posts messages to an address: the webhooks of events and of the audit log, the collector of traces.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -74,28 +75,61 @@ impl Webhook {
     /// Posts a message. Returns once the server has answered with 2xx.
     ///
     /// # Errors
-    /// The reason why it may not have arrived. It never shows the token, nor another header.
-    pub async fn post(&self, content_type: &'static str, message: Bytes) -> Result<(), String> {
+    /// The reason why it may not have arrived.
+    pub async fn post(&self, content_type: &'static str, message: Bytes) -> Result<(), PostError> {
         let request = Request::post(self.address.clone()).body(Full::new(message));
-        let mut request = request.map_err(|error| error.to_string())?;
+        let mut request = request.map_err(|error| PostError::Failed(error.to_string()))?;
         request.headers_mut().clone_from(&self.headers);
         let content_type = HeaderValue::from_static(content_type);
         request
             .headers_mut()
             .insert(header::CONTENT_TYPE, content_type);
         let exchange = async {
-            let answer = self.client.request(request).await.map_err(|e| why(&e))?;
+            let answer = self.client.request(request).await;
+            let answer = answer.map_err(|error| PostError::Failed(why(&error)))?;
             let status = answer.status();
             // The connection can be used again once the answer is read. Its content does not matter.
             let mut body = answer.into_body();
             while let Some(Ok(_)) = body.frame().await {}
             match status.is_success() {
                 true => Ok(()),
-                false => Err(format!("it answered {status}")),
+                false => Err(PostError::Answered(status)),
             }
         };
         let answered = tokio::time::timeout(TIMEOUT, exchange).await;
-        answered.unwrap_or_else(|_| Err("it did not answer in time".into()))
+        let late = || PostError::Failed("it did not answer in time".into());
+        answered.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// The reason why a message may not have arrived. It never shows the token, nor another header.
+#[derive(Debug)]
+pub enum PostError {
+    /// The server answered with this status, which is not 2xx.
+    Answered(StatusCode),
+    /// The server did not answer.
+    Failed(String),
+}
+
+impl PostError {
+    /// Returns true if another attempt would get the same answer: 4xx, but not that the server has waited
+    /// for too long or gets too many.
+    pub fn is_final(&self) -> bool {
+        const TEMPORARY: [StatusCode; 2] =
+            [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        match self {
+            PostError::Answered(status) => status.is_client_error() && !TEMPORARY.contains(status),
+            PostError::Failed(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PostError::Answered(status) => write!(f, "it answered {status}"),
+            PostError::Failed(why) => f.write_str(why),
+        }
     }
 }
 
@@ -108,4 +142,22 @@ fn why(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn final_answers_are_those_that_another_attempt_would_get_too() {
+        let is_final =
+            |status| PostError::Answered(StatusCode::from_u16(status).unwrap()).is_final();
+        for status in [400, 404] {
+            assert!(is_final(status), "{status}");
+        }
+        for status in [302, 408, 429, 503] {
+            assert!(!is_final(status), "{status}");
+        }
+        assert!(!PostError::Failed("it did not answer in time".into()).is_final());
+    }
 }

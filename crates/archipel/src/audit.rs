@@ -240,21 +240,20 @@ async fn send(webhook: Webhook, mut lines: Lines, refused: Counter) {
         let mut batches = vec![batch(first, &mut lines)];
         while let Some(mut batch) = batches.pop() {
             let message = Bytes::from(batch.concat());
-            let Err(why) = webhook.post("application/x-ndjson", message).await else {
+            let Err(error) = webhook.post("application/x-ndjson", message).await else {
                 failing = false;
                 continue;
             };
-            let is_refused = is_refusal(&why);
-            if is_refused && batch.len() > 1 {
+            if error.is_final() && batch.len() > 1 {
                 let second = batch.split_off(batch.len() / 2);
                 batches.extend([second, batch]);
                 continue;
             }
             if !failing {
-                tracing::error!(why, "the webhook of the audit log fails; lines may be lost");
+                tracing::error!(%error, "the webhook of the audit log fails; lines may be lost");
             }
             failing = true;
-            if is_refused {
+            if error.is_final() {
                 refused.inc();
             } else {
                 batches.push(batch);
@@ -262,16 +261,6 @@ async fn send(webhook: Webhook, mut lines: Lines, refused: Counter) {
             tokio::time::sleep(WEBHOOK_PAUSE).await;
         }
     }
-}
-
-/// Returns true if a failure of a webhook is an answer that another attempt would get, too: 4xx, but
-/// not that the server has waited for too long or gets too many.
-fn is_refusal(why: &str) -> bool {
-    let status = why
-        .strip_prefix("it answered ")
-        .and_then(|text| text.get(..3));
-    let status = status.and_then(|text| text.parse::<u16>().ok());
-    status.is_some_and(|status| (400..500).contains(&status) && !matches!(status, 408 | 429))
 }
 
 #[cfg(test)]

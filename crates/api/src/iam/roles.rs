@@ -31,7 +31,7 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::UpdateRole => {
             let change = RoleChange {
                 description: ask.form.get("Description").map(str::to_owned),
-                // What is absent is the usual hour, and not what it was.
+                // AWS sets the usual hour if the parameter is absent.
                 max_session_s: Some(session(ask)?.unwrap_or(USUAL_SESSION_S)),
                 ..RoleChange::default()
             };

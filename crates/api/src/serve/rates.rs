@@ -17,8 +17,8 @@ use super::addresses::counted_as;
 /// by the clients of a few seconds.
 const REQUESTS_BETWEEN_CLEANINGS: usize = 10_000;
 
-/// The requests a second of one address whose credentials may be refused at once. Who guesses keys, or only
-/// wants to keep the node busy, sends more.
+/// The requests a second of one address whose credentials may be refused at once. A client that guesses keys,
+/// or only wants to keep the node busy, sends more.
 const REFUSED_AT_ONCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
 /// The pause before the refusals of further ones.

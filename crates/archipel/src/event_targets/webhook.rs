@@ -28,7 +28,8 @@ impl Hook {
 
     async fn post(&self, message: Message) -> Result<(), String> {
         let text = message.text.into();
-        self.webhook.post("application/json", text).await
+        let posted = self.webhook.post("application/json", text).await;
+        posted.map_err(|error| error.to_string())
     }
 }
 

@@ -148,10 +148,10 @@ impl Exporter {
                 self.queue.exported(count);
                 self.is_failing = false;
             }
-            Err(why) => {
+            Err(error) => {
                 self.queue.failed(count);
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(why, "the collector of traces fails; spans are lost");
+                    tracing::warn!(%error, "the collector of traces fails; spans are lost");
                 }
             }
         }

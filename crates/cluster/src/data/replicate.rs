@@ -30,8 +30,10 @@ impl Data {
         let version = self.read_whole(key, true).await?;
         let name = versions::name_of(version.value.as_ref());
         if version.stamp == Stamp::ZERO {
-            let everywhere = true;
-            return Ok(Replicated { everywhere, name });
+            return Ok(Replicated {
+                everywhere: true,
+                name,
+            });
         }
         let group = self.group(key.partition)?;
         let holders = self.bring_to_all(&group, key, &version).await;

@@ -61,7 +61,7 @@ pub enum VersionDecision<E> {
     Change(Bytes),
 }
 
-/// What a look at a version shows.
+/// The result of a look at a version.
 pub(super) struct Look {
     /// The version's newest state.
     pub report: VersionReport,

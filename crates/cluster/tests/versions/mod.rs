@@ -36,13 +36,14 @@ fn kept_in(row: &RowKey) -> Option<(RowKey, VersionName)> {
     Some((RowKey { key, ..row.clone() }, name))
 }
 
+const VERSIONED: Hooks = Hooks {
+    kept_prefix,
+    kept_in,
+    ..Hooks::NONE
+};
+
 async fn world(seed: u64) -> World {
-    let hooks = Hooks {
-        kept_prefix,
-        kept_in,
-        ..Hooks::NONE
-    };
-    World::new(3, 3, LATENCY, seed, hooks).await.unwrap()
+    World::new(3, 3, LATENCY, seed, VERSIONED).await.unwrap()
 }
 
 fn new() -> WriteOptions<'static> {

@@ -1,18 +1,14 @@
 //! Versions while the layout changes to other nodes, without anti-entropy, which would bring them too.
 
 use archipel_cluster::change::LayoutChange;
-use archipel_cluster::layout::{Redundancy, Role};
+use archipel_cluster::layout::Redundancy;
 
 use super::*;
+use crate::assign;
 
 /// Opens twice as many nodes as there are replicas. The first half holds everything.
 async fn halves(replicas: u8, seed: u64) -> World {
-    let hooks = Hooks {
-        kept_prefix,
-        kept_in,
-        ..Hooks::NONE
-    };
-    let opened = World::unfounded(2 * replicas, LATENCY, seed, hooks);
+    let opened = World::unfounded(2 * replicas, LATENCY, seed, VERSIONED);
     let world = opened.await.unwrap();
     for node in &world.nodes {
         let node = node.clone();
@@ -26,19 +22,11 @@ async fn halves(replicas: u8, seed: u64) -> World {
             zones: None,
         });
         let mut changes = vec![redundancy];
-        changes.extend((1..half).map(|n| assign(&world.nodes[n], n)));
+        changes.extend((1..half).map(|n| assign(&world.nodes[n], &format!("zone{n}"))));
         apply(&world.nodes[0], changes).await;
         changed(&world.nodes[0]).await;
     }
     world
-}
-
-fn assign(node: &Cluster, zone: usize) -> LayoutChange {
-    LayoutChange::Assign(Role {
-        store: node.me(),
-        zone: format!("zone{zone}"),
-        capacity_bytes: 1 << 40,
-    })
 }
 
 async fn apply(node: &Cluster, changes: Vec<LayoutChange>) {
@@ -51,7 +39,8 @@ async fn apply(node: &Cluster, changes: Vec<LayoutChange>) {
 async fn replace(world: &World, through: usize) {
     let half = world.nodes.len() / 2;
     let (old, new) = world.nodes.split_at(half);
-    let assigned = new.iter().enumerate().map(|(n, node)| assign(node, n));
+    let numbered = new.iter().enumerate();
+    let assigned = numbered.map(|(n, node)| assign(node, &format!("zone{n}")));
     let removed = old.iter().map(|node| LayoutChange::Remove(node.me().node));
     apply(&world.nodes[through], assigned.chain(removed).collect()).await;
 }
@@ -105,7 +94,7 @@ async fn a_null_version_stays_deleted_although_the_one_replica_that_moves_it_mis
     }
 }
 
-/// Rows are listed, then moved in batches. What is displaced in between was not listed as a kept version.
+/// Rows are listed, then moved in batches. A version that is displaced in between was not listed as a kept one.
 #[tokio::test(start_paused = true)]
 async fn versions_that_are_written_while_rows_move_displace_nothing_for_good() {
     const KEYS: u64 = 100;

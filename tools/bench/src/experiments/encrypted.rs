@@ -45,7 +45,7 @@ pub struct Args {
 /// One kind of request, with what was measured.
 struct Kind {
     method: Method,
-    /// How the content is protected.
+    /// The name of the protection.
     way: &'static str,
     headers: Vec<(&'static str, String)>,
     times: Times,

@@ -15,7 +15,7 @@ use crate::{Outcome, http};
 
 const CAPACITY: u64 = 100_000_000_000;
 
-/// What is started, with the settings that experiments compare.
+/// The program, with the settings that experiments compare.
 #[derive(Clone)]
 pub struct Setup {
     /// The program.

@@ -1,4 +1,4 @@
-//! What parameters mean that are left out.
+//! The meaning of parameters that are left out.
 
 use super::{administrator, ask};
 use crate::s3::tests::client::Door;

@@ -170,10 +170,13 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
                     context.set(&format!("s3:{name}"), value);
                 }
             }
-            if let Some(tags) = &call.tags {
-                describe_tags(&mut context, tags);
-            } else if let Ok(removed) = s3_control::removed(&call.target.query) {
-                context.set_all("aws:TagKeys", removed);
+            // Any other request may have a parameter of that name, which says nothing.
+            if call.target.control {
+                if let Some(tags) = &call.tags {
+                    describe_tags(&mut context, tags);
+                } else if let Ok(removed) = s3_control::removed(&call.target.query) {
+                    context.set_all("aws:TagKeys", removed);
+                }
             }
         }
     }

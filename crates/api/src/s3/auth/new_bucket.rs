@@ -1,4 +1,4 @@
-//! What a request asks for a bucket in its document, as policies see it.
+//! The document of a request about a bucket, as policies see it.
 
 use archipel_access::Context;
 use archipel_model::Tags;

@@ -67,7 +67,7 @@ impl Authorised<OnObject> {
     pub(super) async fn judge_replaced(&self, call: &Call<'_>) -> S3Result<()> {
         match call.model.head_object(self.bucket(), self.key()).await {
             Ok(object) => self.judge(call, &object),
-            Err(Error::NoSuchKey) => {
+            Err(Error::NoSuchKey | Error::Deleted(_)) => {
                 let mut pending = self.on.pending.iter();
                 pending.try_for_each(|action| self.key_action(call, *action))
             }

@@ -101,7 +101,7 @@ async fn tags_decide_about_conditions_of_many_deletions_as_about_that_of_one() {
     assert_eq!(codes(&reply), denied(&["missing", "closed"]));
     door.get("/bucket/open").await.is(404, "NoSuchKey");
 
-    // What a policy denies by tags is denied to owners, too.
+    // A policy that denies by tags denies owners, too.
     let policy = statement("Deny", "*", "GetObject", &of_class("closed"));
     let policy = format!(r#"{{"Statement": {policy}}}"#);
     door.call("PUT", "/bucket?policy", &[], policy).await.ok();

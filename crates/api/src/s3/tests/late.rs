@@ -217,4 +217,10 @@ async fn a_new_key_is_decided_without_an_object() {
     put(&other, "owner=mine").await.is(403, "AccessDenied");
     put(&one, "owner=theirs").await.ok();
     put(&one, "owner=mine").await.is(403, "AccessDenied");
+    // A delete marker is no object either.
+    let enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    door.put("/bucket?versioning", enabled).await.ok();
+    door.call("DELETE", "/bucket/new", &[], "").await.ok();
+    put(&other, "owner=mine").await.is(403, "AccessDenied");
+    put(&one, "owner=mine").await.ok();
 }

@@ -114,7 +114,7 @@ async fn access_control_lists_take_effect_or_are_refused() {
     door.anonymous("GET", "/bucket/k", "")
         .await
         .is(403, "AccessDenied");
-    // Nor is it shown what does not count.
+    // The list does not count, and is not shown.
     let list = door.get("/bucket/k?acl").await.ok().text();
     assert!(!list.contains("</URI>"), "{list}");
 }

@@ -160,6 +160,7 @@ async fn policies_see_the_tags_that_a_bucket_is_given() {
         statement("Allow", ""),
         statement("Deny", by_value),
         statement("Deny", by_name),
+        statement("Allow", by_name).replace("s3:TagResource", "s3:ListBucket"),
     ];
     let policy = format!(r#"{{"Statement": [{}]}}"#, statements.join(","));
     door.call("PUT", "/bucket?policy", &[], policy).await.ok();
@@ -182,4 +183,7 @@ async fn policies_see_the_tags_that_a_bucket_is_given() {
     let bucket = door.model.bucket("bucket").unwrap().unwrap();
     assert_eq!(bucket.tags, [("a".to_owned(), "yes".to_owned())]);
     assert_eq!(untag("a").await.status, 204);
+    // The parameter says nothing in a request of another kind.
+    let list = signed(&key, "GET", "/bucket?tagKeys=secret", &[], Bytes::new());
+    assert_eq!(door.send(list).await.status, 403);
 }

@@ -42,12 +42,10 @@ impl Data {
         row: &RowKey,
         report: &VersionReport,
     ) -> Result<(), Error> {
-        let Some(prefix) = (self.replica.hooks().kept_prefix)(row) else {
+        let prefix = (self.replica.hooks().kept_prefix)(row);
+        let Some(prefix) = prefix.filter(|_| report.value.is_some()) else {
             return Ok(());
         };
-        if report.value.is_none() {
-            return Ok(());
-        }
         let kept = kept_row(&prefix, row, report.name);
         let version = versions::copy_of(report);
         let group = self.group(row.partition)?;
