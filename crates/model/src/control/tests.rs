@@ -61,6 +61,8 @@ async fn a_client_that_hears_that_a_bucket_exists_can_use_it() {
 
 /// One node creates a bucket again and again while another deletes it. A node that is told that the
 /// bucket exists has it, so that the owner is never told that it is someone else's.
+///
+/// On a busy machine, either may give up: its pauses pass in no time, and the commits that it waits for do not.
 #[tokio::test(start_paused = true)]
 async fn a_creation_never_meets_a_bucket_that_is_gone() {
     let world = world().await;
@@ -72,8 +74,10 @@ async fn a_creation_never_meets_a_bucket_that_is_gone() {
                 Some(bucket) => deleter.delete_bucket(&bucket).await,
                 None => Err(Error::NoSuchBucket),
             };
-            let expected = [Ok(()), Err(Error::NoSuchBucket), Err(Error::Conflict)];
-            assert!(expected.contains(&deleted), "{deleted:?}");
+            match deleted {
+                Ok(()) | Err(Error::NoSuchBucket | Error::Conflict | Error::Unavailable(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
             tokio::time::sleep(Duration::from_millis(pause % 7)).await;
         }
     };
@@ -81,7 +85,7 @@ async fn a_creation_never_meets_a_bucket_that_is_gone() {
         let mut met = 0;
         for _ in 0..400 {
             match maker.create_bucket("bucket", None).await {
-                Ok(_) | Err(Error::Conflict) => {}
+                Ok(_) | Err(Error::Conflict | Error::Unavailable(_)) => {}
                 Err(Error::BucketExists) => {
                     met += 1;
                     let found = maker.bucket("bucket").unwrap();

@@ -140,11 +140,46 @@ impl State {
             return None;
         }
         let mut next = self.without(id);
+        next.put_in_its_place();
         next.versions.push(Version {
             id,
             stored,
             held: false,
         });
+        Some(next)
+    }
+
+    /// Moves the newest version below those with newer names, which were [kept](Self::with_kept) beside it: it is
+    /// about to be an older version like them.
+    fn put_in_its_place(&mut self) {
+        let Some(newest) = self.versions.pop() else {
+            return;
+        };
+        let is_newer = |other: &&Version| {
+            let named = newest.id != VersionId::Null && other.id != VersionId::Null;
+            named && other.id > newest.id
+        };
+        let newer = self.versions.iter().rev().take_while(is_newer).count();
+        let at = self.versions.len() - newer;
+        self.versions.insert(at, newest);
+    }
+
+    /// Returns the state if a write without an answer never became the current version, but is kept as an older one.
+    /// A minority had it when another operation wrote the current version again, or a newer one.
+    fn with_kept(&self, id: VersionId, stored: Stored) -> Option<State> {
+        if id == VersionId::Null || self.versions.is_empty() {
+            return None;
+        }
+        let mut next = self.with(id, stored)?;
+        let newest = next.versions.len() - 1;
+        // `with` may have moved the version that was the newest one.
+        let current = self.versions.last()?;
+        let at = next
+            .versions
+            .iter()
+            .position(|version| version.id == current.id)?;
+        let current = next.versions.remove(at);
+        next.versions.insert(newest, current);
         Some(next)
     }
 
@@ -279,7 +314,9 @@ impl Told {
                     // A version with an id would be seen at the end.
                     None => (VersionId::Null, UNSEEN),
                 };
-                state.with_lost(id, value, is_early)
+                let took_effect = state.with_lost(id, value, is_early);
+                let kept = state.with_kept(id, Some(value));
+                return took_effect.into_iter().chain(kept).collect();
             }
             (Call::Put { .. }, Some(_)) => None,
             (Call::Delete, Some(Reply::Made(id))) => state.with(id, None),
@@ -332,11 +369,17 @@ impl Told {
         one.into_iter().collect()
     }
 
-    /// Returns what a deletion without an answer may leave: a delete marker with an id that was seen later, one that
-    /// replaces the null version, or nothing at all in a bucket without versions.
+    /// Returns what a deletion without an answer may leave: a delete marker with an id that was seen later, which need
+    /// not be the newest version, one that replaces the null version, or nothing at all in a bucket without versions.
     fn after_lost_deletion(&self, state: &State) -> Vec<State> {
         let ids = self.markers.iter().copied().chain([VersionId::Null]);
-        let mut all: Vec<State> = ids.filter_map(|id| state.with(id, None)).collect();
+        let left = |id| {
+            state
+                .with(id, None)
+                .into_iter()
+                .chain(state.with_kept(id, None))
+        };
+        let mut all: Vec<State> = ids.flat_map(left).collect();
         if state.mode == Mode::Never {
             all.push(state.without(VersionId::Null));
         }

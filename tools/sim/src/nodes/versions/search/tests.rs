@@ -256,3 +256,40 @@ fn a_write_that_comes_back_to_an_empty_key_gets_a_delete_marker() {
     let one_left = [put(1, NULL), ENABLE, lost];
     assert!(!is_possible(&[&one_left[..], &two_markers].concat()));
 }
+
+/// A minority has a write without an answer. Another write with the same condition does not see it, and takes effect;
+/// or a decision about another version writes the current one again. Both keep the lost write as an older version.
+#[test]
+fn a_lost_write_may_be_kept_as_an_older_version() {
+    let if_one = |value| Call::Put {
+        value,
+        expected: Some(Some(1)),
+    };
+    let lost = [ENABLE, put(1, id(1)), (if_one(2), None)];
+    let kept = finds(id(2), Some((Some(2), false)));
+    let shows = |more: &[(Call, Option<Reply>)]| is_possible(&[&lost[..], more].concat());
+    let other = (if_one(3), Some(Reply::Made(id(3))));
+    assert!(shows(&[other, sees(Some((id(3), 3))), kept]));
+    assert!(shows(&[
+        sees(Some((id(1), 1))),
+        kept,
+        sees(Some((id(1), 1)))
+    ]));
+    let deletes = (Call::DeleteVersion(id(3)), Some(Reply::Done));
+    assert!(shows(&[other, kept, deletes, sees(Some((id(2), 2)))]));
+    assert!(!shows(&[other, kept, deletes, sees(Some((id(1), 1)))]));
+    let acknowledged = [
+        ENABLE,
+        put(1, id(1)),
+        (if_one(2), Some(Reply::Made(id(2)))),
+        other,
+    ];
+    assert!(!is_possible(&acknowledged));
+    let never_met = [ENABLE, put(4, id(1)), (if_one(2), None), kept];
+    assert!(!is_possible(&never_met), "its condition was never met");
+    let marker = finds(id(2), Some((None, false)));
+    let deletion = [ENABLE, put(1, id(1)), (Call::Delete, None), marker];
+    assert!(is_possible(
+        &[&deletion[..], &[sees(Some((id(1), 1)))]].concat()
+    ));
+}
