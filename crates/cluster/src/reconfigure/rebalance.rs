@@ -18,7 +18,7 @@ use crate::node::group::Group;
 use crate::reconfigure::LayoutChanges;
 use crate::reconfigure::change::refused;
 use crate::register::epoch::Retirement;
-use crate::register::{ReplicaSet, Rules};
+use crate::register::{ReplicaSet, Rules, versions};
 
 /// How many partitions are moved at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -244,11 +244,8 @@ impl LayoutChanges {
         }
     }
 
-    /// Brings a row to the replicas of all live versions, and the version of an object that was found in
+    /// Brings a row to the replicas of all live versions, and the version of an object that was listed in
     /// it.
-    ///
-    /// A new replica gets the newest version of the object's row, and so displaces no older one. If another
-    /// version was found there, replicas of the older layout version alone may hold that one.
     async fn move_row(&self, partition: PartitionId, (key, name): &Listed) -> Result<(), Error> {
         let key = key.clone();
         let row = RowKey { partition, key };
@@ -256,7 +253,7 @@ impl LayoutChanges {
             return self.replicate_version(&object, name).await;
         }
         let newest = self.replicate(&row).await?;
-        if newest.name != *name {
+        if versions::moves_apart(Rules::CORRECT, *name, newest.name) {
             self.replicate_version(&row, *name).await?;
         }
         Ok(())

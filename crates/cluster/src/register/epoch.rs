@@ -230,7 +230,7 @@ pub fn fence(rules: Rules, known: u64, requested: u64) -> Fence {
 /// The read writes the row back if a majority of a newer version lacks it.
 ///
 /// An empty list counts: it shows that the replica fences off earlier epochs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Retirement<K> {
     /// A majority of each set must have listed its keys.
     oldest: Vec<ReplicaSet>,

@@ -95,6 +95,8 @@ pub enum Mutant {
     KillKnown,
     /// A row that held no version becomes a tombstone although it was written since.
     RetireWritten,
+    /// A layout change moves the newest value of an object's row alone, not the version that was listed in it.
+    MoveRowsAlone,
 }
 
 impl Mutant {
@@ -131,7 +133,7 @@ impl Mutant {
     ];
 
     /// The mutants that the model of versions shows.
-    pub const OF_VERSIONS: [Mutant; 15] = [
+    pub const OF_VERSIONS: [Mutant; 16] = [
         Mutant::DropDisplaced,
         Mutant::IgnoreChanges,
         Mutant::AcceptLacking,
@@ -147,6 +149,7 @@ impl Mutant {
         Mutant::AnswerEarly,
         Mutant::RetireWritten,
         Mutant::KillKnown,
+        Mutant::MoveRowsAlone,
     ];
 
     /// The mutants that the model does not show, because its scenarios are too small. A test of each

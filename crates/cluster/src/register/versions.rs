@@ -326,3 +326,11 @@ pub fn retires(rules: Rules, current: Option<&Value>, is_same_stamp: bool) -> bo
     let is_void = current.is_some_and(|value| value.kind() == VersionKind::Void);
     is_void && is_same_stamp || rules.breaks(Mutant::RetireWritten)
 }
+
+/// Returns true if a layout change has to move the version that was listed in an object's row apart from that row.
+///
+/// A new replica gets the row's newest value, and so displaces no older one. If the row holds another version by now,
+/// replicas of the older layout version alone may hold the listed one.
+pub fn moves_apart(rules: Rules, listed: VersionName, newest: VersionName) -> bool {
+    listed != newest && !rules.breaks(Mutant::MoveRowsAlone)
+}

@@ -8,6 +8,7 @@
 mod catalogue;
 mod check;
 mod client;
+mod moving;
 mod packet;
 mod replica;
 mod scenario;
@@ -26,6 +27,7 @@ use stateright::{Model, Property};
 pub use catalogue::{for_mutant, small, walks};
 pub use check::{Call, Event, Reply};
 use client::Client;
+use moving::Moving;
 pub use packet::{Digest, Packet, Row};
 pub use scenario::{Task, Versions};
 use settings::Change;
@@ -65,6 +67,8 @@ pub struct World {
     sent: Vec<Stamp>,
     /// The change of the bucket's settings, once it began.
     change: Option<Change>,
+    /// The move of all versions to the newest layout version, once it began.
+    moving: Option<Moving>,
     violated: bool,
 }
 
@@ -106,6 +110,8 @@ pub enum Action {
     Hear(usize),
     /// The change is answered.
     Confirm,
+    /// A step of the move to the newest layout version.
+    Rebalance(moving::Step),
 }
 
 impl Versions {
@@ -165,6 +171,7 @@ impl Model for Versions {
             chosen: 1,
             sent: Vec::new(),
             change: None,
+            moving: None,
             violated: false,
         }]
     }
@@ -176,6 +183,7 @@ impl Model for Versions {
                 let may_begin = match next {
                     None => false,
                     Some(Task::Retire) => self.void_row(world).is_some(),
+                    Some(Task::Move) => self.may_move(world),
                     Some(_) => !world.is_changing(c),
                 };
                 if may_begin {
@@ -208,11 +216,11 @@ impl Model for Versions {
         if world.floor.is_none() && world.floors_begun < self.floors {
             actions.push(Action::Floor);
         }
-        // The last version is dropped without a listing, so the model stops before that.
-        if world.chosen < self.epochs.len() as u64 {
+        if self.may_choose(world) {
             actions.push(Action::Choose);
         }
         self.settings_actions(world, actions);
+        self.moving_actions(world, actions);
     }
 
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
@@ -260,6 +268,7 @@ impl Model for Versions {
             Action::Move(n) => world.nodes[n].has_moved = true,
             Action::Hear(c) => world.clients[c].knows = true,
             Action::Confirm => self.confirm(&mut world),
+            Action::Rebalance(step) => self.moving_step(&mut world, step),
         }
         world.drop_late_answers();
         (world != *last).then_some(world)
@@ -280,7 +289,7 @@ impl Walk for Versions {
     fn is_common(action: &Action) -> bool {
         matches!(
             action,
-            Action::Begin(_) | Action::Deliver(_) | Action::FloorStep(_)
+            Action::Begin(_) | Action::Deliver(_) | Action::FloorStep(_) | Action::Rebalance(_)
         )
     }
 }

@@ -62,6 +62,21 @@ const UNANSWERED: &[(u64, &[Task])] = &[
     (6, &[Task::Kill(0), Task::List, Task::Look(0)]),
     (3, &[Task::Get, Task::List, Task::Look(0)]),
 ];
+/// The last client moves all versions to the newest layout version, and then reads.
+const MOVES: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Put, Task::Look(1)]),
+    (6, &[Task::Put, Task::Kill(1), Task::Look(2)]),
+    (
+        3,
+        &[
+            Task::Move,
+            Task::Move,
+            Task::Look(1),
+            Task::List,
+            Task::Look(0),
+        ],
+    ),
+];
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
     (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
@@ -100,6 +115,8 @@ pub fn walks() -> Vec<Versions> {
     };
     let first = Config::first(vec![0, 1, 2]);
     let both = first.with_next(vec![0, 1, 3]);
+    let moves = first.with_next(vec![2, 3, 4]);
+    let dropped = moves.without_oldest();
     vec![
         faulty("versions: puts race", PUTS),
         faulty("versions: deletions", KILLS),
@@ -119,7 +136,7 @@ pub fn walks() -> Vec<Versions> {
         },
         Versions {
             floors: 2,
-            epochs: vec![first, both],
+            epochs: vec![first.clone(), both],
             nodes: 4,
             ..faulty("versions: everything, a layout change", ALL)
         },
@@ -128,6 +145,12 @@ pub fn walks() -> Vec<Versions> {
         Versions {
             floors: 4,
             ..faulty("versions: rows are retired", RETIRED)
+        },
+        Versions {
+            spreads: 1,
+            epochs: [first, moves].into_iter().chain(dropped).collect(),
+            nodes: 5,
+            ..faulty("versions: a layout version is retired", MOVES)
         },
     ]
 }
@@ -140,8 +163,9 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
         Mutant::KillKnown => 4,
         Mutant::MixNullVersions => 7,
-        Mutant::AnswerEarly => all.len() - 3,
-        Mutant::RetireWritten => all.len() - 1,
+        Mutant::AnswerEarly => all.len() - 4,
+        Mutant::RetireWritten => all.len() - 2,
+        Mutant::MoveRowsAlone => all.len() - 1,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
         _ => 0,
     };

@@ -47,7 +47,7 @@ struct Doing {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Step {
+pub(super) enum Step {
     /// The task's own operation.
     Main,
     /// A decision that settles a version which a look found open.
@@ -69,7 +69,13 @@ impl Client {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.running.is_none()
+        self.doing.is_none()
+    }
+
+    /// Begins work that is no task of a client's own.
+    pub(super) fn work_on(&mut self, call: Call, epoch: u64) {
+        self.epoch = epoch;
+        self.doing = Some(Doing::new(call, 0, self.knows));
     }
 
     pub(super) fn next_of(&self, tasks: &[Task]) -> Option<Task> {
@@ -97,6 +103,21 @@ impl Client {
             && doing.told.iter().all(|(other, ..)| *other != from)
         {
             doing.told.push((from, versions.clone(), *agreed));
+        }
+    }
+}
+
+impl Doing {
+    fn new(call: Call, called: u64, by_new: bool) -> Doing {
+        Doing {
+            call,
+            called,
+            tries: 0,
+            step: Step::Main,
+            by_new,
+            attempt: None,
+            told: Vec::new(),
+            means: None,
         }
     }
 }
@@ -133,6 +154,7 @@ impl Versions {
             Task::HoldNull if !client.knows => return,
             Task::HoldNull => Call::Hold(number),
             Task::Enable => Call::Enable,
+            Task::Move => return self.begin_move(world, c),
             Task::Retire => match void {
                 Some(stamp) => Call::Retire(stamp),
                 None => return,
@@ -155,16 +177,7 @@ impl Versions {
                 None => return,
             },
         };
-        client.doing = Some(Doing {
-            call,
-            called: world.now,
-            tries: 0,
-            step: Step::Main,
-            by_new: client.knows,
-            attempt: None,
-            told: Vec::new(),
-            means: None,
-        });
+        client.doing = Some(Doing::new(call, world.now, client.knows));
         world.history.push(Event {
             client: c,
             call,
@@ -185,7 +198,7 @@ impl Versions {
     }
 
     /// Begins the operation of a step.
-    fn run(&self, world: &mut World, c: usize, step: Step) {
+    pub(super) fn run(&self, world: &mut World, c: usize, step: Step) {
         let client = &mut world.clients[c];
         let Some(doing) = client.doing.as_mut() else {
             return;
@@ -302,6 +315,9 @@ impl Versions {
         let Some(doing) = world.clients[c].doing.clone() else {
             return;
         };
+        if world.is_moving(c) {
+            return self.moved(world, outcome);
+        }
         match (doing.step, doing.call, outcome) {
             (_, Call::Put(_), Outcome::Written { .. }) => {
                 self.answer_client(world, c, Reply::Done(doing.attempt));

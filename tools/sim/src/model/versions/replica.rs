@@ -72,6 +72,27 @@ impl Versions {
         step.answer.telling(told)
     }
 
+    /// Copies a version to a replica. Returns true if it has that version, or a newer state of it.
+    pub(super) fn copy(
+        &self,
+        node: &mut Node,
+        epoch: u64,
+        name: VersionName,
+        version: &Version<Value>,
+    ) -> bool {
+        if fence(self.rules, node.epoch, epoch) == Fence::Superseded {
+            return false;
+        }
+        node.epoch = epoch;
+        let (bounds, held) = (self.bounds(node), node.kept(name));
+        match versions::copy(self.rules, &bounds, &node.current, &held, name, version) {
+            Copied::Taken(taken) => drop(node.kept.insert(name, taken)),
+            Copied::Known => {}
+            Copied::Frozen => return false,
+        }
+        true
+    }
+
     /// Keeps what the acceptance of a value displaces. Returns false if the replica lacks something.
     fn keep(&self, node: &mut Node, version: &Version<Value>) -> bool {
         let bounds = self.bounds(node);
@@ -150,7 +171,10 @@ impl Versions {
 
     pub(super) fn node_actions(&self, world: &World, n: usize, actions: &mut Vec<Action>) {
         let node = &world.nodes[n];
-        if world.spreads < self.spreads {
+        // A node that no layout version names sends nothing.
+        let members = self.config(node.epoch).members();
+        let is_member = |n: usize| members.iter().any(|member| member.node == n);
+        if world.spreads < self.spreads && is_member(n) {
             let others = || (0..self.nodes).filter(|o| *o != n);
             if node.current.stamp != Stamp::ZERO {
                 actions.extend(others().map(|o| Action::Spread(n, o, Row::Object)));
