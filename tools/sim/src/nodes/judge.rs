@@ -99,6 +99,7 @@ pub(super) async fn judge(world: &World) -> Verdict {
     versions::judge(world).await;
     // This comes before the reads, because reads would bring rows, too.
     replicas::converge(world).await;
+    versions::agree(world).await;
     // A write without an answer may take effect when a machine shows it.
     loose::judge(world).await;
     replicas::drop_tombstones(world).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::listings::{self, Shown};
-use super::reference::Call;
+use super::reference::{Call, Reply};
 use super::search::{self, Answer};
 use super::{KEYS, Of, act, expires};
 use crate::nodes::world::World;
@@ -52,25 +52,36 @@ pub async fn judge(world: &World) {
     }
 }
 
-/// Lists the versions of a key through all machines, and reads each version through one of them.
+/// Judges that all machines list the same versions, once replicas are equal. Lifecycle rules may remove others at any
+/// time.
+pub async fn agree(world: &World) {
+    if world.style.versions.is_none() {
+        return;
+    }
+    for key in KEYS {
+        let expires = expires(world, key);
+        list_everywhere(world, key, |shown| {
+            !expires || shown.is_latest || shown.held
+        })
+        .await;
+    }
+}
+
+/// Lists the versions of a key through all machines, and reads each version through one of them. A write without an
+/// answer shows or not, as long as replicas are not equal.
 async fn look_through(world: &World, key: &'static str) {
+    let history = world.record().versions.history(key);
+    let is_made = |shown: &Shown| {
+        let mut replies = history.iter().filter_map(|event| event.reply);
+        replies.any(|(_, reply)| reply == Reply::Made(shown.id))
+    };
+    list_everywhere(world, key, is_made).await;
     let serving = world.serving();
-    let mut first: Option<Vec<Shown>> = None;
     for machine in serving.iter().copied() {
-        let listed = act::list(world, machine, key).await;
-        let is_read = act::operate(world, machine, Of::Key(key), Call::Get).await;
-        let Some(listed) = listed.filter(|_| is_read) else {
+        if !act::operate(world, machine, Of::Key(key), Call::Get).await {
             world.violation(format!(
                 "{key} cannot be read through machine {machine} at rest"
             ));
-            continue;
-        };
-        match &first {
-            None => first = Some(listed),
-            Some(first) if *first == listed => {}
-            Some(first) => world.violation(format!(
-                "the versions of {key} are {first:?} at the first machine and {listed:?} at machine {machine} at rest"
-            )),
         }
     }
     let named = world.record().versions.shown(key);
@@ -85,6 +96,27 @@ async fn look_through(world: &World, key: &'static str) {
             world.violation(format!(
                 "version {id} of {key} cannot be read through machine {machine} at rest"
             ));
+        }
+    }
+}
+
+/// Lists the versions of a key through all machines, and compares those that count.
+async fn list_everywhere(world: &World, key: &'static str, counts: impl Fn(&Shown) -> bool) {
+    let mut first: Option<Vec<Shown>> = None;
+    for machine in world.serving() {
+        let Some(mut listed) = act::list(world, machine, key).await else {
+            world.violation(format!(
+                "{key} cannot be listed through machine {machine} at rest"
+            ));
+            continue;
+        };
+        listed.retain(&counts);
+        match &first {
+            None => first = Some(listed),
+            Some(first) if *first == listed => {}
+            Some(first) => world.violation(format!(
+                "the versions of {key} are {first:?} at the first machine and {listed:?} at machine {machine} at rest"
+            )),
         }
     }
 }

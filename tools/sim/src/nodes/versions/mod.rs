@@ -9,6 +9,7 @@
 //! | [`reference`] | a reference model of S3's versioning |
 //! | [`retained`] | the check that nothing removes a retained version before its time |
 //! | [`search`] | the search for an order of operations that agrees with it |
+//! | [`state`] | the state of that model |
 
 mod act;
 mod judge;
@@ -16,6 +17,7 @@ pub mod listings;
 pub mod reference;
 mod retained;
 mod search;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use self::retained::Retained;
 use super::world::{self, World};
 use crate::rng::Rng;
 
-pub use judge::judge;
+pub use judge::{agree, judge};
 
 /// The bucket.
 const BUCKET: &str = "versioned";

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use archipel_model::VersionId;
 
+use super::state::{Mode, State, UNSEEN_ID};
+
 /// Stands for all values that nobody ever saw.
 pub(super) const UNSEEN: u32 = u32::MAX;
 
@@ -75,130 +77,6 @@ pub struct Event {
     pub called: u64,
     /// The time and content of the answer; `None` if nobody knows the result.
     pub reply: Option<(u64, Reply)>,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Version {
-    pub id: VersionId,
-    stored: Stored,
-    held: bool,
-}
-
-/// The kind of versions that writes make.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Mode {
-    /// There are no versions yet: a write replaces the object.
-    Never,
-    /// Each write makes a version with an id.
-    Enabled,
-    /// Versioning is suspended, which nodes may learn late: a write makes either.
-    Suspended,
-}
-
-/// The versions of a key, the newest last.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct State {
-    mode: Mode,
-    /// The versions.
-    pub versions: Vec<Version>,
-}
-
-impl State {
-    /// Returns a bucket in which nothing was ever written.
-    pub fn first() -> State {
-        State {
-            mode: Mode::Never,
-            versions: Vec::new(),
-        }
-    }
-
-    fn find(&self, id: VersionId) -> Option<&Version> {
-        self.versions.iter().find(|version| version.id == id)
-    }
-
-    fn current(&self) -> Option<(VersionId, u32)> {
-        let newest = self.versions.last()?;
-        Some((newest.id, newest.stored?))
-    }
-
-    fn without(&self, id: VersionId) -> State {
-        let mut next = self.clone();
-        next.versions.retain(|version| version.id != id);
-        next
-    }
-
-    /// Returns the state after a write of a version; `None` if no write makes such a version now.
-    fn with(&self, id: VersionId, stored: Stored) -> Option<State> {
-        let is_null = id == VersionId::Null;
-        let is_fit = match self.mode {
-            Mode::Never => is_null && stored.is_some(),
-            Mode::Enabled => !is_null,
-            Mode::Suspended => true,
-        };
-        let is_free = self.find(id).is_none_or(|old| is_null && !old.held);
-        if !is_fit || !is_free {
-            return None;
-        }
-        let mut next = self.without(id);
-        next.put_in_its_place();
-        next.versions.push(Version {
-            id,
-            stored,
-            held: false,
-        });
-        Some(next)
-    }
-
-    /// Moves the newest version below those with newer names, which were [kept](Self::with_kept) beside it: it is
-    /// about to be an older version like them.
-    fn put_in_its_place(&mut self) {
-        let Some(newest) = self.versions.pop() else {
-            return;
-        };
-        let is_newer = |other: &&Version| {
-            let named = newest.id != VersionId::Null && other.id != VersionId::Null;
-            named && other.id > newest.id
-        };
-        let newer = self.versions.iter().rev().take_while(is_newer).count();
-        let at = self.versions.len() - newer;
-        self.versions.insert(at, newest);
-    }
-
-    /// Returns the state if a write without an answer never became the current version, but is kept as an older one.
-    /// A minority had it when another operation wrote the current version again, or a newer one.
-    fn with_kept(&self, id: VersionId, stored: Stored) -> Option<State> {
-        if id == VersionId::Null || self.versions.is_empty() {
-            return None;
-        }
-        let mut next = self.with(id, stored)?;
-        let newest = next.versions.len() - 1;
-        // `with` may have moved the version that was the newest one.
-        let current = self.versions.last()?;
-        let at = next
-            .versions
-            .iter()
-            .position(|version| version.id == current.id)?;
-        let current = next.versions.remove(at);
-        next.versions.insert(newest, current);
-        Some(next)
-    }
-
-    /// Returns the state after a write without an answer. One by older settings is refused by most replicas, but one
-    /// replica may have it, and a reader that finds it there has to complete it.
-    fn with_lost(&self, id: VersionId, value: u32, is_early: bool) -> Option<State> {
-        if id != VersionId::Null || !is_early || self.mode != Mode::Enabled {
-            return self.with(id, Some(value));
-        }
-        let before = State {
-            mode: Mode::Suspended,
-            ..self.clone()
-        };
-        let next = before.with(id, Some(value))?;
-        Some(State {
-            mode: self.mode,
-            ..next
-        })
-    }
 }
 
 /// Returns true if an operation that was called then may follow older settings: no enabling of versioning was
@@ -315,7 +193,7 @@ impl Told {
                     None => (VersionId::Null, UNSEEN),
                 };
                 let took_effect = state.with_lost(id, value, is_early);
-                let kept = state.with_kept(id, Some(value));
+                let kept = took_effect.clone().map(State::kept_aside);
                 return took_effect.into_iter().chain(kept).collect();
             }
             (Call::Put { .. }, Some(_)) => None,
@@ -329,7 +207,8 @@ impl Told {
                     same(version.held || self.retained.contains(&id))
                 }
                 (None, Some(Reply::Refused)) => None,
-                (Some(version), _) => (!version.held).then(|| state.without(id)),
+                (Some(version), _) if version.held => None,
+                (Some(_), _) => return state.deleted(id),
                 (None, _) => same(true),
             },
             (Call::Hold(id, on), Some(Reply::Done) | None) => {
@@ -370,16 +249,14 @@ impl Told {
     }
 
     /// Returns what a deletion without an answer may leave: a delete marker with an id that was seen later, which need
-    /// not be the newest version, one that replaces the null version, or nothing at all in a bucket without versions.
+    /// not be the current version, one that replaces the null version, or nothing at all in a bucket without versions.
+    /// Lifecycle rules may remove a delete marker before anybody sees its id.
     fn after_lost_deletion(&self, state: &State) -> Vec<State> {
         let ids = self.markers.iter().copied().chain([VersionId::Null]);
-        let left = |id| {
-            state
-                .with(id, None)
-                .into_iter()
-                .chain(state.with_kept(id, None))
-        };
-        let mut all: Vec<State> = ids.flat_map(left).collect();
+        let ids = ids.chain(self.expires.then_some(UNSEEN_ID));
+        let left: Vec<State> = ids.filter_map(|id| state.with(id, None)).collect();
+        let kept = left.iter().cloned().map(State::kept_aside);
+        let mut all: Vec<State> = kept.chain(left.iter().cloned()).collect();
         if state.mode == Mode::Never {
             all.push(state.without(VersionId::Null));
         }
@@ -388,7 +265,7 @@ impl Told {
 
     /// Returns the state once a lifecycle rule has removed a version, if one may.
     fn expired(&self, state: &State, id: VersionId) -> Option<State> {
-        let is_current = state.versions.last().is_some_and(|newest| newest.id == id);
+        let is_current = state.newest() == Some(id);
         let held = state.find(id).is_some_and(|version| version.held);
         (self.expires && !is_current && !held).then(|| state.without(id))
     }

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use archipel_model::VersionId;
 
-use super::reference::{Call, Event, Reply, State, Stored, Told, UNSEEN, is_early};
+use super::reference::{Call, Event, Reply, Stored, Told, UNSEEN, is_early};
+use super::state::State;
 
 /// The most operations in a history.
 pub const MAX_EVENTS: usize = 256;
@@ -123,16 +124,15 @@ impl Search {
         false
     }
 
-    /// Returns one state for all that nothing can tell apart any more: without deletions, only the newest version has
-    /// a place.
+    /// Returns one state for all that nothing can tell apart any more.
     fn canonical(&self, placed: &Placed, state: &State) -> State {
-        let mut all = state.clone();
         let mut open = (0..self.history.len()).filter(|event| !placed.has(*event));
         let deletes = open.any(|event| matches!(self.history[event].call, Call::DeleteVersion(_)));
-        if let Some((_, older)) = all.versions.split_last_mut().filter(|_| !deletes) {
-            older.sort_by_key(|version| version.id);
+        if deletes {
+            state.clone()
+        } else {
+            state.without_places()
         }
-        all
     }
 
     /// Returns the operations that may come next; `None` if all answered ones are placed.

@@ -258,9 +258,9 @@ fn a_write_that_comes_back_to_an_empty_key_gets_a_delete_marker() {
 }
 
 /// A minority has a write without an answer. Another write with the same condition does not see it, and takes effect;
-/// or a decision about another version writes the current one again. Both keep the lost write as an older version.
+/// or a decision about another version writes the current one again. Both keep the lost write as a version.
 #[test]
-fn a_lost_write_may_be_kept_as_an_older_version() {
+fn a_lost_write_may_be_kept_beside_the_current_version() {
     let if_one = |value| Call::Put {
         value,
         expected: Some(Some(1)),
@@ -278,6 +278,11 @@ fn a_lost_write_may_be_kept_as_an_older_version() {
     let deletes = (Call::DeleteVersion(id(3)), Some(Reply::Done));
     assert!(shows(&[other, kept, deletes, sees(Some((id(2), 2)))]));
     assert!(!shows(&[other, kept, deletes, sees(Some((id(1), 1)))]));
+    let marker = finds(id(2), Some((None, false)));
+    let deletion = [ENABLE, put(1, id(1)), (Call::Delete, None), marker];
+    assert!(is_possible(
+        &[&deletion[..], &[sees(Some((id(1), 1)))]].concat()
+    ));
     let acknowledged = [
         ENABLE,
         put(1, id(1)),
@@ -287,9 +292,46 @@ fn a_lost_write_may_be_kept_as_an_older_version() {
     assert!(!is_possible(&acknowledged));
     let never_met = [ENABLE, put(4, id(1)), (if_one(2), None), kept];
     assert!(!is_possible(&never_met), "its condition was never met");
-    let marker = finds(id(2), Some((None, false)));
-    let deletion = [ENABLE, put(1, id(1)), (Call::Delete, None), marker];
-    assert!(is_possible(
-        &[&deletion[..], &[sees(Some((id(1), 1)))]].concat()
-    ));
+}
+
+/// The first write of a key is lost, and so is a write of the null version from before versions were enabled.
+#[test]
+fn a_lost_null_version_may_be_kept_beside_the_current_version() {
+    let create = |value| Call::Put {
+        value,
+        expected: Some(None),
+    };
+    let kept = finds(NULL, Some((Some(2), false)));
+    let created = (create(3), Some(Reply::Made(id(3))));
+    let current = sees(Some((id(3), 3)));
+    let lost = (create(2), None);
+    assert!(is_possible(&[lost, ENABLE, created, kept, current]));
+    assert!(!is_possible(&[ENABLE, lost, created, kept, current]));
+    let replaces = [
+        put(1, NULL),
+        (put(2, NULL).0, None),
+        ENABLE,
+        put(3, id(3)),
+        finds(NULL, Some((Some(1), false))),
+        kept,
+        current,
+    ];
+    assert!(is_possible(&replaces));
+    let back = finds(NULL, Some((Some(1), false)));
+    assert!(!is_possible(&[&replaces[..], &[back]].concat()));
+}
+
+/// Nobody saw the id of a delete marker before a lifecycle rule removed it.
+#[test]
+fn lifecycle_rules_may_remove_a_delete_marker_that_nobody_saw() {
+    let all = history(&[
+        ENABLE,
+        put(1, id(1)),
+        (Call::Delete, None),
+        sees(None),
+        put(2, id(3)),
+        sees(Some((id(3), 2))),
+    ]);
+    assert_eq!(explain(&all, &[], true), Answer::Possible);
+    assert_eq!(explain(&all, &[], false), Answer::Impossible);
 }
