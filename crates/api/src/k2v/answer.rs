@@ -84,9 +84,18 @@ pub fn error(error: &S3Error, region: &str, path: &str, request_id: &str) -> Ans
     if status == StatusCode::NOT_MODIFIED {
         return empty(status);
     }
+    // The document has no place for the name of an argument.
+    let of = error
+        .details()
+        .iter()
+        .find(|(name, _)| *name == "ArgumentName");
+    let message = match of {
+        Some((_, name)) => format!("{name}: {}", error.message()),
+        None => error.message().to_owned(),
+    };
     let text = ErrorText {
         code: error.code().as_str(),
-        message: error.message(),
+        message: &message,
         region,
         path,
         request_id,

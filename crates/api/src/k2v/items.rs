@@ -28,23 +28,32 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Reads what a client takes: JSON if it does not say.
+    /// Reads what a client takes: JSON if it does not say, or names no other form. Weights do not count, except that 0
+    /// takes nothing.
     fn of(headers: &HeaderMap) -> S3Result<Accepted> {
         let mut accepted = Accepted {
             json: false,
             binary: false,
         };
+        let mut any = false;
         let mut lines = headers.get_all(header::ACCEPT).iter().peekable();
         if lines.peek().is_none() {
             accepted.json = true;
         }
         for line in lines {
             for kind in line.to_str().unwrap_or_default().split(',') {
-                let kind = kind.split(';').next().unwrap_or_default().trim();
-                let any = kind == "*/*" || kind == "application/*";
-                accepted.json |= any || kind.eq_ignore_ascii_case(JSON);
-                accepted.binary |= any || kind.eq_ignore_ascii_case(BINARY);
+                let mut parts = kind.split(';').map(str::trim);
+                let kind = parts.next().unwrap_or_default();
+                if parts.any(is_zero) {
+                    continue;
+                }
+                any |= kind == "*/*" || kind == "application/*";
+                accepted.json |= kind.eq_ignore_ascii_case(JSON);
+                accepted.binary |= kind.eq_ignore_ascii_case(BINARY);
             }
+        }
+        if any && !accepted.json {
+            (accepted.json, accepted.binary) = (true, true);
         }
         if accepted.json || accepted.binary {
             Ok(accepted)
@@ -63,6 +72,14 @@ impl Accepted {
         };
         Ok(with_token(answer, item))
     }
+}
+
+/// Returns true if a parameter of a media type is a weight of zero.
+fn is_zero(parameter: &str) -> bool {
+    let weight = parameter.split_once('=');
+    weight.is_some_and(|(name, weight)| {
+        name.trim_end().eq_ignore_ascii_case("q") && weight.trim().parse() == Ok(0.0)
+    })
 }
 
 fn status_of(status: StatusCode) -> Answer {
@@ -100,10 +117,8 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     let seen = token(required(query, "causality_token")?)?;
     let time = poll_time(number(query, "timeout")?);
     call.check_unread_body().await?;
-    let polling = permit.poll()?;
-    let polled = call.model.poll_item(bucket, &name, &seen, time).await?;
-    drop(polling);
-    permit.confirm(bucket).await?;
+    let polled = call.model.poll_item(bucket, &name, &seen, time);
+    let polled = permit.poll(bucket, polled).await?;
     accepted.answer(&polled.ok_or(Code::NotModified)?)
 }
 

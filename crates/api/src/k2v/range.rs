@@ -53,12 +53,9 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
         end: poll.end,
         ..Range::default()
     };
-    let polling = permit.poll()?;
     let model = call.model;
     let polled = model.poll_range(bucket, &range, marker.as_deref(), time);
-    let polled = polled.await?;
-    drop(polling);
-    permit.confirm(bucket).await?;
+    let polled = permit.poll(bucket, polled).await?;
     let polled = polled.ok_or(Code::NotModified)?;
     let document = PolledText {
         seen_marker: token_text(&polled.marker),

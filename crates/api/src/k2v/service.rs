@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use prometheus_client::metrics::gauge::Gauge;
@@ -30,7 +30,7 @@ use crate::s3::auth::Caller;
 use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::respond::Answer;
+use crate::s3::respond::{Answer, empty};
 use crate::s3::service::{counted, leave, log_cause, set_length};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
@@ -207,7 +207,10 @@ impl K2v {
 
     fn error(&self, error: &S3Error, parts: &Parts, request_id: &str) -> Answer {
         let region = &self.0.config.region;
-        let mut answer = answer::error(error, region, parts.uri.path(), request_id);
+        let mut answer = match parts.method {
+            Method::HEAD => empty(error.code().status()),
+            _ => answer::error(error, region, parts.uri.path(), request_id),
+        };
         if error.code().status() == StatusCode::SERVICE_UNAVAILABLE {
             let headers = answer.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -10,17 +10,22 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::service::{K2v, K2vConfig};
 use super::sign::{Signer, Unsigned};
-use crate::serve::{Limits, Rates};
+use crate::serve::{Limits, Rates, Stopping};
 
 struct Door {
     k2v: K2v,
     model: Model,
     signer: Signer,
+    /// The server stops once this is dropped.
+    runs: Mutex<Option<watch::Sender<()>>>,
+    stopping: Stopping,
 }
 
 struct Answered {
@@ -66,7 +71,14 @@ impl Door {
             secret_key: key.secret.expose().to_owned(),
             region: "us-east-1".into(),
         };
-        Door { k2v, model, signer }
+        let (runs, stopping) = Stopping::channel();
+        Door {
+            k2v,
+            model,
+            signer,
+            runs: Mutex::new(Some(runs)),
+            stopping,
+        }
     }
 
     async fn send(
@@ -90,6 +102,7 @@ impl Door {
         *request.method_mut() = unsigned.method.clone();
         *request.uri_mut() = unsigned.target().parse().unwrap();
         *request.headers_mut() = self.signer.sign(&unsigned, now).unwrap();
+        request.extensions_mut().insert(self.stopping.clone());
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
@@ -295,6 +308,79 @@ async fn a_poll_tells_nothing_to_a_key_that_was_disabled_meanwhile() {
     };
     let (polled, ()) = tokio::join!(poll, meanwhile);
     polled.is(403, "InvalidAccessKeyId");
+}
+
+#[tokio::test(start_paused = true)]
+async fn polls_that_wait_are_answered_when_the_server_stops() {
+    let door = Door::new().await;
+    door.item(&Method::PUT, None, b"one").await;
+    let token = door.item(&Method::GET, None, b"").await.token();
+    let query = [("sort_key", "s k/ö"), ("causality_token", &*token)];
+    let of_item = door.send("GET", Some("p/ä b"), &query, &[], b"");
+    let first = door.send("POST", Some("p/ä b"), &[("poll_range", "")], &[], b"{}");
+    let marker = first.await.json()["seenMarker"].clone();
+    let document = json!({ "seenMarker": marker }).to_string();
+    let range = [("poll_range", "")];
+    let of_range = door.send("POST", Some("p/ä b"), &range, &[], document.as_bytes());
+    let stop = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        door.runs.lock().take();
+    };
+    let (of_item, of_range, ()) = tokio::join!(of_item, of_range, stop);
+    for polled in [of_item, of_range] {
+        polled.is(503, "ServiceUnavailable");
+        assert_eq!(polled.headers["retry-after"], "1");
+    }
+}
+
+/// Clients of HTTP/2 take content in an answer to HEAD for an error of the connection.
+#[tokio::test]
+async fn an_answer_to_head_has_no_content() {
+    let door = Door::new().await;
+    let answered = door
+        .send("HEAD", Some("p"), &[("sort_key", "s")], &[], b"")
+        .await;
+    assert_eq!((answered.status, answered.body.len()), (405, 0));
+}
+
+#[tokio::test]
+async fn errors_name_the_parameter() {
+    let door = Door::new().await;
+    let unknown = [("sort_key", "s"), ("foo", "1")];
+    for (pk, query, name) in [
+        (Some("p"), &[][..], "sort_key: "),
+        (Some("p"), &unknown, "foo: "),
+        (None, &[("limit", "x")], "limit: "),
+    ] {
+        let answered = door.send("GET", pk, query, &[], b"").await;
+        answered.is(400, "InvalidArgument");
+        let message = answered.json()["message"].clone();
+        assert!(message.as_str().unwrap().starts_with(name), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_gets_the_form_that_it_names() {
+    let door = Door::new().await;
+    door.item(&Method::PUT, None, b"one").await;
+    let (text, value) = ("application/json", "application/octet-stream");
+    for (accept, kind) in [
+        ("application/json, text/plain, */*", text),
+        ("application/json, */*;q=0.1", text),
+        ("application/json, application/octet-stream;q=0", text),
+        ("application/json, application/octet-stream", value),
+        ("text/html, */*; q=0.8", value),
+        ("*/*", value),
+    ] {
+        let query = [("sort_key", "s k/ö")];
+        let headers = [("accept", accept)];
+        let answered = door.send("GET", Some("p/ä b"), &query, &headers, b"").await;
+        assert_eq!(answered.headers["content-type"], kind, "{accept}");
+    }
+    let refused = [("accept", "application/octet-stream;q=0.0")];
+    let query = [("sort_key", "s k/ö")];
+    let answered = door.send("GET", Some("p/ä b"), &query, &refused, b"").await;
+    answered.is(406, "NotAcceptable");
 }
 
 #[tokio::test]

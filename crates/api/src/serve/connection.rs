@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Body, Door, Endless, Peer, Secure, spans};
+use super::{Body, Door, Endless, Peer, Secure, Stopping, spans};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -71,6 +71,8 @@ pub async fn serve<D, T>(
             if secure {
                 request.extensions_mut().insert(Secure);
             }
+            let stopping = Stopping(common.stopping.clone());
+            request.extensions_mut().insert(stopping);
             let request = Box::new(request);
             handle(door.clone(), activity.clone(), common.clone(), request)
         }
@@ -173,7 +175,7 @@ async fn handle<D: Door>(
     let is_endless = answer.extensions_mut().remove::<Endless>().is_some();
     let answer = answer.map(|body| {
         let body = match is_endless {
-            true => until_stopped(body, common.stopping.clone()),
+            true => until_stopped(body, Stopping(common.stopping)),
             false => body,
         };
         body.map_frame(move |frame: Frame<Bytes>| {
@@ -186,11 +188,8 @@ async fn handle<D: Door>(
 }
 
 /// Returns a body that ends when the server stops.
-fn until_stopped(body: Body, mut stopping: watch::Receiver<()>) -> Body {
-    let stopped = async move {
-        // Never sent to: the sender is dropped.
-        let _ = stopping.changed().await;
-    };
+fn until_stopped(body: Body, stopping: Stopping) -> Body {
+    let stopped = async move { stopping.begins().await };
     let pieces = BodyStream::new(body).take_until(Box::pin(stopped));
     StreamBody::new(pieces).boxed_unsync()
 }

@@ -244,6 +244,25 @@ pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer(pub IpAddr);
 
+/// Tells a request that the server stops, in the request's extensions.
+#[derive(Clone, Debug)]
+pub struct Stopping(watch::Receiver<()>);
+
+impl Stopping {
+    /// Returns what ends once the sender is dropped.
+    #[cfg(test)]
+    pub fn channel() -> (watch::Sender<()>, Stopping) {
+        let (runs, stopping) = watch::channel(());
+        (runs, Stopping(stopping))
+    }
+
+    /// Waits until the server stops.
+    pub async fn begins(&self) {
+        // Never sent to: the sender is dropped.
+        let _ = self.0.clone().changed().await;
+    }
+}
+
 /// Accepts on one listener.
 struct Acceptor<D> {
     door: D,

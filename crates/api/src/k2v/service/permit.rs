@@ -10,8 +10,8 @@ use tokio::sync::SemaphorePermit;
 use super::Shared;
 use crate::k2v::route::Operation;
 use crate::s3::auth::{self, Caller, Surroundings};
-use crate::s3::error::{Code, S3Result};
-use crate::serve::{Peer, Secure};
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::serve::{Peer, Secure, Stopping};
 
 /// A caller's right to a bucket, and room for the request.
 pub struct Permit<'a> {
@@ -37,7 +37,7 @@ impl Permit<'_> {
     ///
     /// # Errors
     /// As for a new request.
-    pub async fn confirm(&self, polled: &Bucket) -> S3Result<()> {
+    async fn confirm(&self, polled: &Bucket) -> S3Result<()> {
         let caller = self.caller.renewed(&self.shared.model).await?;
         match self.bucket_for(&caller)?.id == polled.id {
             true => Ok(()),
@@ -64,23 +64,46 @@ impl Permit<'_> {
         self.shared.batches.acquire().await.ok()
     }
 
-    /// Returns room for a poll.
+    /// Waits for a poll of a bucket, and decides [again](Self::confirm).
     ///
     /// # Errors
-    /// [`Code::SlowDown`] if too many polls wait.
-    pub fn poll(&self) -> S3Result<Polling<'_>> {
+    /// [`Code::SlowDown`] if too many polls wait, [`Code::ServiceUnavailable`] if the server stops meanwhile,
+    /// and as for a new request.
+    pub async fn poll<T>(
+        &self,
+        bucket: &Bucket,
+        poll: impl Future<Output = Result<T, archipel_model::Error>>,
+    ) -> S3Result<T> {
         let place = self.shared.polls.try_acquire();
         let place = place.map_err(|_| Code::SlowDown)?;
         self.shared.polling.inc();
-        Ok(Polling {
+        let polling = Polling {
             gauge: &self.shared.polling,
             _place: place,
-        })
+        };
+        let polled = tokio::select! {
+            polled = poll => polled?,
+            () = self.stopping() => {
+                let why = "This node stops. Another one answers, or this one a little later.";
+                return Err(S3Error::new(Code::ServiceUnavailable, why));
+            }
+        };
+        drop(polling);
+        self.confirm(bucket).await?;
+        Ok(polled)
+    }
+
+    /// Waits until the server stops.
+    async fn stopping(&self) {
+        match self.parts.extensions.get::<Stopping>() {
+            Some(stopping) => stopping.begins().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
 /// A poll that waits.
-pub struct Polling<'a> {
+struct Polling<'a> {
     gauge: &'a Gauge,
     _place: SemaphorePermit<'a>,
 }
