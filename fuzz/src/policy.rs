@@ -152,10 +152,11 @@ fn differential(mut source: Source<'_>) {
     let count = source.byte() % 3 + 1;
     let statements: Vec<Value> = (0..count).map(|_| statement(&mut source)).collect();
     let text = json!({ "Version": version, "Statement": statements });
-    // The parser refuses more than the reference does.
-    let Ok(policy) = Policy::parse(&text.to_string(), "bucket") else {
+    // The parser refuses more than the reference does, and least of what is stored.
+    let policy = Policy::stored(&text.to_string());
+    if policy == Policy::stored("") {
         return;
-    };
+    }
     let who = *source.pick(&[Some("AK1"), Some("AK2"), None]);
     let principal = who.map_or(Principal::Anonymous, Principal::of_key);
     let mut context = Context::of(principal);

@@ -3,6 +3,7 @@
 //! Source: AWS, "IAM JSON policy elements: Condition operators" and "Creating a condition with
 //! multiple keys or values".
 
+pub mod keys;
 mod operator;
 mod values;
 
@@ -95,6 +96,11 @@ impl Condition {
             key: key.to_ascii_lowercase(),
             values,
         })
+    }
+
+    /// Returns the condition key, in lower case.
+    pub fn key(&self) -> &str {
+        &self.key
     }
 
     /// Returns the condition key and those of the variables in its values, in lower case.

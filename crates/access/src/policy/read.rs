@@ -2,7 +2,7 @@
 
 use super::{ARN, Effect, Kind, Listed, Statement};
 use crate::action::{ActionSet, ResourceKind};
-use crate::condition::Condition;
+use crate::condition::{Condition, keys};
 use crate::json::Json;
 use crate::malformed::Malformed;
 use crate::pattern::{self, Syntax, Template};
@@ -117,19 +117,45 @@ impl Reader<'_> {
         let (actions, named) = self.actions(members)?;
         let resources = self.resources(members)?;
         self.check_actions_apply(&named, &resources)?;
+        let at = self.place("Condition");
+        let conditions = match get("Condition") {
+            None => Vec::new(),
+            Some(block) => Condition::parse_block(block, self.variables, &at)?,
+        };
+        self.check_keys(&conditions, actions, &at)?;
         Ok(Statement {
             sid,
             effect,
             principals: self.principals(members, effect)?,
             actions,
             resources,
-            conditions: match get("Condition") {
-                None => Vec::new(),
-                Some(block) => {
-                    Condition::parse_block(block, self.variables, &self.place("Condition"))?
-                }
-            },
+            conditions,
         })
+    }
+
+    /// Refuses keys that no request of the actions can have: a denial with a typing error would deny nothing.
+    fn check_keys(
+        &self,
+        conditions: &[Condition],
+        actions: ActionSet,
+        at: &str,
+    ) -> Result<(), Malformed> {
+        // A policy that is stored stays readable.
+        if !matches!(self.kind, Kind::Bucket(Some(_))) {
+            return Ok(());
+        }
+        for key in conditions.iter().map(Condition::key) {
+            if !keys::is_known(key) {
+                let what = "Policy has an invalid condition key";
+                return Err(Malformed::new(what, at, &format!("{key:?} is none of S3")));
+            }
+            if !keys::fits(key, actions) {
+                let what =
+                    "Conditions do not apply to combination of actions and resources in statement";
+                return Err(Malformed::new(what, at, &format!("{key:?} is of listings")));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the element of that name, or its negation: exactly one of them.

@@ -70,7 +70,7 @@ proptest! {
         let reached = sessions.is_none_or(|said| said.contains(&Said::Allows));
         let expected = !denied && allowed && reached;
 
-        let parsed = bucket.map(|policy| Policy::parse(&policy.to_string(), "bucket").unwrap());
+        let parsed = bucket.map(|policy| Policy::stored(&policy.to_string()));
         let identity = Identity {
             policies: named(&identity),
             session: session.as_deref().map(named),

@@ -216,7 +216,7 @@ fn statements_are_read_strictly() {
             "Policy has an invalid condition: Statement[0].Condition.NumericEquals.s3:max-keys",
         ),
         (
-            &[("Condition", r#"{"NumericEquals": {"s3:max-keys": 10}}"#)],
+            &[("Condition", r#"{"NumericEquals": {"s3:signatureAge": 10}}"#)],
             "accepted",
         ),
         (
@@ -274,4 +274,41 @@ fn statement_ids_are_unique() {
         "Resource": "*"}"#;
     let text = format!(r#"{{"Statement": [{statement}, {statement}]}}"#);
     assert!(error(&text).contains("Statement[1].Sid: it is given twice"));
+}
+
+/// A denial with a typing error in its key would deny nothing, or everything.
+#[test]
+fn policies_of_buckets_have_keys_that_their_requests_can_have() {
+    let listing = [
+        ("Action", r#"["s3:GetObject", "s3:ListBucket"]"#),
+        (
+            "Resource",
+            r#"["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*"]"#,
+        ),
+    ];
+    let keyed = |key: &str| format!(r#"{{"StringEquals": {{"{key}": "x"}}}}"#);
+    let unknown = "Policy has an invalid condition key: Statement[0].Condition";
+    let unfit = "Conditions do not apply to combination of actions and resources in statement: \
+                 Statement[0].Condition";
+    for (key, of_object, of_listing) in [
+        ("s3:prefx", unknown, unknown),
+        ("s3:x-amz-server-side-encyption", unknown, unknown),
+        ("s3:ExistingObjectTag/", unknown, unknown),
+        ("s3:prefix", unfit, "accepted"),
+        ("S3:Delimiter", unfit, "accepted"),
+        ("s3:ExistingObjectTag/a", "accepted", "accepted"),
+        ("s3:x-amz-ACL", "accepted", "accepted"),
+        ("aws:other", "accepted", "accepted"),
+        ("accounts.example/path:sub", "accepted", "accepted"),
+    ] {
+        let condition = keyed(key);
+        let condition = ("Condition", condition.as_str());
+        let answered = error(&with(&[condition]));
+        assert!(answered.starts_with(of_object), "{key}: {answered}");
+        let answered = error(&with(&[listing[0], listing[1], condition]));
+        assert!(answered.starts_with(of_listing), "{key}: {answered}");
+    }
+    let text = with(&[("Condition", &keyed("s3:prefx"))]);
+    let (stored, unreadable) = (Policy::stored(&text), Policy::stored("{"));
+    assert_ne!(stored, unreadable, "a policy that is stored stays readable");
 }

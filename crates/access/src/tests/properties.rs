@@ -168,10 +168,9 @@ proptest! {
             keys: &all,
         };
         let expected = reference::evaluate(&policy, &asked);
-        let parsed = match Policy::parse(&policy.to_string(), "bucket") {
-            Ok(parsed) => parsed,
-            Err(error) => return Err(TestCaseError::fail(format!("{error}: {policy}"))),
-        };
+        // What is set is refused for more reasons than what is stored.
+        let parsed = Policy::stored(&policy.to_string());
+        prop_assert_ne!(&parsed, &Policy::stored(""), "{}", policy);
         let request = Request {
             principal,
             action,

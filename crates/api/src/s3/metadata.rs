@@ -4,6 +4,7 @@
 
 use http::{HeaderMap, HeaderValue, header};
 
+use super::call::single_header;
 use super::error::{Code, S3Error, S3Result};
 
 /// The prefix of user metadata.
@@ -80,15 +81,15 @@ pub fn finish(
     if !kept.iter().any(|(name, _)| name == "content-type") {
         kept.push(("content-type".to_owned(), DEFAULT_TYPE.to_owned()));
     }
-    let storage_class = joined(request, STORAGE_CLASS)?;
-    if !storage_class.is_empty() && storage_class != "STANDARD" {
-        check_class(&storage_class)?;
-        kept.push((STORAGE_CLASS.to_owned(), storage_class));
+    let storage_class = single_header(request, STORAGE_CLASS)?;
+    if let Some(class) = storage_class.filter(|class| !["", "STANDARD"].contains(class)) {
+        check_class(class)?;
+        kept.push((STORAGE_CLASS.to_owned(), class.to_owned()));
     }
-    let redirect = joined(request, REDIRECT)?;
-    if !redirect.is_empty() {
-        check_redirect(&redirect)?;
-        kept.push((REDIRECT.to_owned(), redirect));
+    let redirect = single_header(request, REDIRECT)?;
+    if let Some(location) = redirect.filter(|location| !location.is_empty()) {
+        check_redirect(location)?;
+        kept.push((REDIRECT.to_owned(), location.to_owned()));
     }
     check_size(&kept)?;
     kept.sort();

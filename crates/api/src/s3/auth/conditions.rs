@@ -61,11 +61,27 @@ const PARAMETERS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
 
 /// Returns what an upload remembers of the headers that began it, for policies about the requests that go on with it.
 pub fn of_upload(headers: &HeaderMap) -> Vec<(String, String)> {
-    let asked = OF_UPLOADS.iter().filter_map(|name| {
-        let value = headers.get(*name)?.to_str().ok()?;
-        Some(((*name).to_owned(), value.to_owned()))
-    });
+    let asked = OF_UPLOADS
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), text_of(headers, name)?.to_owned())));
     asked.collect()
+}
+
+/// Refuses headers that are condition keys and could be read in two ways, so that a policy never decides about another
+/// value than the one that takes effect.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](crate::s3::error::Code::InvalidArgument) if one is repeated or not ASCII.
+pub fn check_headers(headers: &HeaderMap) -> S3Result<()> {
+    for name in HEADERS {
+        single_header(headers, name)?;
+    }
+    Ok(())
+}
+
+/// Returns the value of a [checked](check_headers) header, as operations read it.
+fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    single_header(headers, name).ok().flatten()
 }
 
 /// Returns the condition keys that describe a caller, also those of its session.
@@ -130,10 +146,7 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
         let asked = asked.find(|(asked, _)| asked == name);
         asked.map(|(_, value)| value.as_str())
     };
-    let text = |name: &str| {
-        let value = headers.get(name).and_then(|value| value.to_str().ok());
-        value.or_else(|| begun(name))
-    };
+    let text = |name: &str| text_of(headers, name).or_else(|| begun(name));
     for (key, name) in [
         ("s3:if-match", header::IF_MATCH),
         ("s3:if-none-match", header::IF_NONE_MATCH),

@@ -32,6 +32,7 @@ use conditions::On;
 
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
+pub use conditions::check_headers;
 pub use granted::granted;
 pub use listening::{OnEvents, all_events};
 pub use new_bucket::NewBucket;

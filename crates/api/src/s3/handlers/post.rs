@@ -247,10 +247,13 @@ fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
         if stands {
             let bad = || S3Error::argument(name, value, "The field is not fit for a header.");
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            // As around the value of a header, white space means nothing.
+            let value = value.trim_matches([' ', '\t']);
             let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| bad())?;
             headers.insert(header, value);
         }
     }
+    auth::check_headers(&headers)?;
     Ok(headers)
 }
 

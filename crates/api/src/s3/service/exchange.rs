@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 
 use super::Shared;
 use crate::iam;
-use crate::s3::auth::Caller;
+use crate::s3::auth::{self, Caller};
 use crate::s3::body::RequestBody;
 use crate::s3::call::{Call, Learned};
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -146,7 +146,7 @@ async fn respond_to(
     let caller = Caller::verified(&shared.model, &call.rates, key, credential).await?;
     call.name(&caller);
     let operation = routed?;
-    refuse_headers(pairs(call.headers))?;
+    check_headers(call.headers)?;
     call.set_payload(verified.payload, verified.chunks.as_ref())?;
     if let Some(name) = call.target.bucket.as_deref() {
         shared.model.find_bucket_of_key(&verified.key, name).await?;
@@ -178,7 +178,7 @@ async fn respond_to_anonymous(
             if bucket.transpose()?.flatten().is_none() {
                 return Err(Code::AccessDenied.into());
             }
-            refuse_headers(pairs(call.headers))?;
+            check_headers(call.headers)?;
             call.set_payload(unsigned_payload(call.headers)?, None)?;
             handlers::dispatch(call, &Caller::anonymous(), operation).await
         }
@@ -200,10 +200,10 @@ fn refuse_unsigned(operation: Operation) -> S3Result<()> {
     Err(S3Error::new(Code::AccessDenied, why))
 }
 
-fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
-    headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+fn check_headers(headers: &HeaderMap) -> S3Result<()> {
+    let pairs = headers.iter();
+    refuse_headers(pairs.map(|(name, value)| (name.as_str(), value.as_bytes())))?;
+    auth::check_headers(headers)
 }
 
 /// Answers a browser's preflight. A bucket that does not exist gets the same answer as one without

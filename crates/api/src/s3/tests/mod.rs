@@ -7,6 +7,7 @@ mod control;
 mod deletions;
 mod disclosure;
 mod encryption;
+mod evasions;
 mod hoisted;
 mod late;
 mod lifecycle;
