@@ -29,6 +29,9 @@ use memory::Memory;
 pub use memory::Reservation;
 pub use stage::{Outgoing, Staged};
 
+/// The most jobs on scratch files at once.
+const PARKING_JOBS: usize = 2;
+
 /// The size of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolOptions {
@@ -77,6 +80,8 @@ pub struct Pool {
     pace: Option<Arc<dyn Pace>>,
     memory: Memory,
     scratch: Option<Arc<Scratch>>,
+    /// Bounds the jobs on scratch files, so that clients that stall never fill the queue.
+    parking: Arc<Semaphore>,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -120,6 +125,7 @@ impl Pool {
             pace: None,
             memory: Memory::new(options.buffer_bytes, options.holdable_bytes),
             scratch: None,
+            parking: Arc::new(Semaphore::new(PARKING_JOBS)),
         })
     }
 
@@ -140,6 +146,7 @@ impl Pool {
             pace: None,
             memory: Memory::unbounded(),
             scratch: None,
+            parking: Arc::new(Semaphore::new(PARKING_JOBS)),
         }
     }
 
@@ -186,6 +193,17 @@ impl Pool {
                 .await
                 .unwrap_or_else(|_| Err(Error::Failed("the storage threads have ended".into())))
         }
+    }
+
+    /// Runs a job on a scratch file. Only a few of them run at once.
+    async fn run_parking<R, F>(&self, job: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce() -> Result<R> + Send + 'static,
+    {
+        // The semaphore is never closed.
+        let _place = self.parking.acquire().await.ok();
+        self.run(job).await
     }
 
     /// Queues `job` without waiting for room. The caller must bound the number of its queued jobs,

@@ -19,7 +19,7 @@ const CAPACITIES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
 /// The size of the pieces in which parked content is read, in bytes. Each connection holds two or three of
 /// them.
-const PIECE_BYTES: usize = 16 << 10;
+const PIECE_BYTES: usize = 8 << 10;
 
 /// A block that is assembled from the pieces that a client sends.
 pub struct Staged {
@@ -155,7 +155,7 @@ impl Outgoing {
         // memory.
         let left = match range.len() {
             0 => Left::Memory(None),
-            1..=PIECE_BYTES => Left::Memory(Some(Bytes::copy_from_slice(&block[range]))),
+            1..=UNRESERVED_BYTES => Left::Memory(Some(Bytes::copy_from_slice(&block[range]))),
             _ => match pool.keep(block) {
                 Ok(block) => Left::Memory(Some(block.slice(range))),
                 Err(block) => {
@@ -193,7 +193,7 @@ impl Parked {
         let place = match pool.scratch.clone() {
             None => ParkedIn::Memory(Vec::new()),
             Some(scratch) => {
-                let file = pool.run(move || scratch.file().map_err(failed)).await?;
+                let file = pool.run_parking(move || scratch.file().map_err(failed)).await?;
                 ParkedIn::File(Arc::new(file))
             }
         };
@@ -207,7 +207,7 @@ impl Parked {
             ParkedIn::File(file) => {
                 let file = file.clone();
                 let write = move || file.write_all_at(&piece, at).map_err(failed);
-                pool.run(write).await?;
+                pool.run_parking(write).await?;
             }
         }
         self.len += len;
@@ -228,7 +228,7 @@ impl Parked {
                     file.read_exact_at(&mut bytes, at as u64).map_err(failed)?;
                     Ok(bytes)
                 };
-                pool.run(read).await
+                pool.run_parking(read).await
             }
         }
     }

@@ -196,3 +196,53 @@ async fn an_outgoing_range_holds_only_its_own_memory() {
         assert!(outgoing.next().await.unwrap().is_none());
     }
 }
+
+/// Many clients that stall read parked content. Only a few of their jobs are before another one.
+#[tokio::test]
+async fn parked_content_leaves_room_for_other_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = PoolOptions {
+        threads: 1,
+        queue: 64,
+        buffer_bytes: 1 << 20,
+        holdable_bytes: 0,
+    };
+    let pool = Pool::start(options).unwrap();
+    let pool = pool.with_scratch(Scratch::open(folder.path()).unwrap());
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        clients.push(pool.outgoing(content(64 << 10), 0..64 << 10).await.unwrap());
+    }
+    let (open, opened) = mpsc::channel::<()>();
+    let blocker = tokio::spawn(pool.run(move || {
+        let _ = opened.recv();
+        Ok(())
+    }));
+    let read = Arc::new(AtomicUsize::new(0));
+    let mut reading = Vec::new();
+    for mut client in clients {
+        let read = read.clone();
+        reading.push(tokio::spawn(async move {
+            client.next().await.unwrap();
+            read.fetch_add(1, Ordering::SeqCst);
+        }));
+    }
+    tokio::task::yield_now().await;
+    let before = Arc::new(AtomicUsize::new(usize::MAX));
+    let other = tokio::spawn(pool.run({
+        let (read, before) = (read.clone(), before.clone());
+        move || {
+            before.store(read.load(Ordering::SeqCst), Ordering::SeqCst);
+            Ok(())
+        }
+    }));
+    tokio::task::yield_now().await;
+    open.send(()).unwrap();
+    blocker.await.unwrap().unwrap();
+    other.await.unwrap().unwrap();
+    for one in reading {
+        one.await.unwrap();
+    }
+    assert!(before.load(Ordering::SeqCst) <= PARKING_JOBS);
+    assert_eq!(read.load(Ordering::SeqCst), 40);
+}
