@@ -64,10 +64,10 @@ pub fn keep<E>(
             changed.push((from, displaced(old)));
         }
     }
-    // A replica that lagged may have got a copy of the version that is current again, or of an older
+    // A replica that lagged may have got a copy of the version that is current (again), or of an older
     // null version, although its own row never displaced it.
     let held = kept(to)?;
-    if held.stamp != Stamp::ZERO && held.stamp < new.stamp {
+    if held.stamp != Stamp::ZERO && held.stamp <= new.stamp {
         changed.push((to, Cell::default()));
     }
     let changes = new.value.as_ref().map_or(&[][..], Value::changes);

@@ -32,6 +32,15 @@ pub struct Page {
     pub shown: Vec<Shown>,
 }
 
+/// Returns true if an operation may have written a version.
+fn wrote(event: &Event, shown: &Shown) -> bool {
+    match (event.call, shown.stored) {
+        (Call::Put { value, .. }, Some(stored)) => value == stored,
+        (Call::Delete, None) => true,
+        _ => false,
+    }
+}
+
 /// Returns what is wrong with a page. `expires` is true if lifecycle rules remove versions that are not current.
 pub fn fault(page: &Page, history: &[Event], expires: bool) -> Option<String> {
     let (from, to) = page.between;
@@ -42,9 +51,11 @@ pub fn fault(page: &Page, history: &[Event], expires: bool) -> Option<String> {
     // A lost write may have become a version in front of the latest one. See docs/internals/versions.md.
     let latest = page.shown.iter().position(|shown| shown.is_latest);
     let acknowledged = |shown: &Shown| {
-        let made =
-            |event: &Event| matches!(event.reply, Some((_, Reply::Made(id))) if id == shown.id);
-        history.iter().any(made)
+        history.iter().any(|event| {
+            let is_made = matches!(event.reply, Some((_, Reply::Made(id))) if id == shown.id);
+            // There are many null versions, one after another.
+            is_made && (shown.id != VersionId::Null || wrote(event, shown))
+        })
     };
     let mut in_front = page.shown.iter().take(latest.unwrap_or(usize::MAX));
     if let Some(shown) = in_front.find(|shown| acknowledged(shown)) {
@@ -56,12 +67,7 @@ pub fn fault(page: &Page, history: &[Event], expires: bool) -> Option<String> {
     let by_end = || history.iter().filter(|event| event.called < to);
     let was_before = |event: &&Event| event.reply.is_some_and(|(ended, _)| ended < from);
     for shown in &page.shown {
-        let wrote = |event: &Event| match (event.call, shown.stored) {
-            (Call::Put { value, .. }, Some(stored)) => value == stored,
-            (Call::Delete, None) => true,
-            _ => false,
-        };
-        if !by_end().any(wrote) {
+        if !by_end().any(|event| wrote(event, shown)) {
             return Some(format!("nobody wrote {shown:?}"));
         }
         let is_deletion = |event: &Event| {
