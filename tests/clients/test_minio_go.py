@@ -8,7 +8,15 @@ import pytest
 from support.tools import run
 
 PROJECT = Path(__file__).with_name("minio_go")
-TESTS = {"TestListen", "TestVersions", "TestObjectLock", "TestTags", "TestLifecycle", "TestFormWithPolicy"}
+TESTS = {
+    "TestEncryptedUpload",
+    "TestFormWithPolicy",
+    "TestLifecycle",
+    "TestListen",
+    "TestObjectLock",
+    "TestTags",
+    "TestVersions",
+}
 
 
 def test_examples_of_its_documentation(server):

@@ -337,7 +337,7 @@ SHA256 = base64_of(hashlib.sha256(b"new").digest())
         ({"ChecksumSHA256": SHA256}, {"x-amz-checksum-sha256": SHA256}, "BadDigest"),
         ({"ContentMD5": MD5}, {"content-md5": MD5}, "BadDigest"),
         ({"ACL": "private"}, {"x-amz-acl": "private"}, None),
-        ({"StorageClass": "GLACIER"}, {"x-amz-storage-class": "GLACIER"}, None),
+        ({"StorageClass": "GLACIER_IR"}, {"x-amz-storage-class": "GLACIER_IR"}, None),
     ],
 )
 def test_boto3_put_urls(raw, s3, target, server, params, headers, wrong):

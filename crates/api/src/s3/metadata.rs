@@ -37,17 +37,19 @@ pub const REDIRECT: &str = "x-amz-website-redirect-location";
 /// The longest redirect.
 const MAX_REDIRECT_BYTES: usize = 2 << 10;
 
-/// The storage classes of general purpose buckets. All are stored alike, and the name is returned.
-const CLASSES: [&str; 8] = [
+/// The storage classes of general purpose buckets whose objects are read at once. All are stored alike, and the name is
+/// returned.
+const CLASSES: [&str; 6] = [
     "STANDARD",
     "REDUCED_REDUNDANCY",
     "STANDARD_IA",
     "ONEZONE_IA",
     "INTELLIGENT_TIERING",
-    "GLACIER",
-    "DEEP_ARCHIVE",
     "GLACIER_IR",
 ];
+
+/// The classes of archives. Clients restore such an object before they read it, which nothing does here.
+const ARCHIVES: [&str; 2] = ["GLACIER", "DEEP_ARCHIVE"];
 
 /// Returns the headers of a request that are kept with the object, by lower-case name.
 ///
@@ -103,10 +105,16 @@ pub fn is_kept(name: &str) -> bool {
 
 fn check_class(class: &str) -> S3Result<()> {
     if CLASSES.contains(&class) {
-        Ok(())
-    } else {
-        Err(S3Error::from(Code::InvalidStorageClass).with("StorageClassRequested", class))
+        return Ok(());
     }
+    let error = if ARCHIVES.contains(&class) {
+        let why = "Objects of this storage class must be restored before they are read, and there are no archives \
+                   here. GLACIER_IR is read at once.";
+        S3Error::new(Code::InvalidStorageClass, why)
+    } else {
+        Code::InvalidStorageClass.into()
+    };
+    Err(error.with("StorageClassRequested", class))
 }
 
 fn check_redirect(location: &str) -> S3Result<()> {
@@ -198,7 +206,7 @@ mod tests {
             ("x-amz-meta-a", "1"),
             ("x-amz-meta-a", "ü"),
             ("content-encoding", "aws-chunked, gzip"),
-            ("x-amz-storage-class", "GLACIER"),
+            ("x-amz-storage-class", "GLACIER_IR"),
             ("x-other", "no"),
             ("x-amz-meta-", "no name"),
         ]))
@@ -210,7 +218,7 @@ mod tests {
                 "content-encoding=gzip",
                 "content-type=binary/octet-stream",
                 "x-amz-meta-a=1,ü",
-                "x-amz-storage-class=GLACIER"
+                "x-amz-storage-class=GLACIER_IR"
             ]
         );
         let mut back = HeaderMap::new();

@@ -2,11 +2,11 @@
 //! headers that all answers share.
 
 mod exchange;
+mod leave;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
@@ -14,7 +14,7 @@ use archipel_model::Model;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -39,10 +39,7 @@ use crate::serve::metrics::{Guard, Sent};
 use crate::serve::{Door, Limits, Metrics, Peer, spans};
 
 use exchange::Exchange;
-
-/// The most bytes of a refused request's body that are read and discarded, and the time for it.
-const DRAIN_BYTES: usize = 8 << 20;
-const DRAIN_TIME: Duration = Duration::from_secs(5);
+pub(crate) use leave::leave;
 
 /// The S3 API on a model. Cheap to clone.
 #[derive(Clone)]
@@ -313,31 +310,6 @@ pub(crate) fn log_cause(error: &S3Error, operation: &'static str, request_id: &s
             tracing::error!(request_id, operation, code, "a request failed");
         }
         None => {}
-    }
-}
-
-/// Disposes of the unread rest of a request's body.
-///
-/// A client that is still sending must see the answer, so a little more is read beside it. A client
-/// that waits for `100 Continue` and is refused may send the body nevertheless, or its next request
-/// (RFC 9110, section 10.1.1). Hyper cannot tell the two apart, so the answer is the connection's
-/// last.
-pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
-    let expects = parts.headers.contains_key(header::EXPECT);
-    let length = parts.headers.get(header::CONTENT_LENGTH);
-    // botocore takes the next answer on the connection for a broken one after it got this answer
-    // in place of "100 Continue".
-    let mut closes = expects && length.is_some_and(|length| length == "0");
-    if let Some(body) = body.filter(RequestBody::is_pending) {
-        if expects && !body.is_touched() {
-            closes = true;
-        } else {
-            tokio::spawn(body.drain(DRAIN_BYTES, DRAIN_TIME));
-        }
-    }
-    if closes && parts.version == Version::HTTP_11 {
-        let close = HeaderValue::from_static("close");
-        answer.headers_mut().insert(header::CONNECTION, close);
     }
 }
 

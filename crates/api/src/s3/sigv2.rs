@@ -106,7 +106,12 @@ pub fn verify(
     if matches(&key, text.as_bytes(), &signature) {
         Ok(key)
     } else {
-        Err(Code::SignatureDoesNotMatch.into())
+        let bytes: Vec<_> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        Err(S3Error::from(Code::SignatureDoesNotMatch)
+            .with("AWSAccessKeyId", id)
+            .with("StringToSign", text)
+            .with("SignatureProvided", signature)
+            .with("StringToSignBytes", bytes.join(" ")))
     }
 }
 

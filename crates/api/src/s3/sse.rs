@@ -63,6 +63,8 @@ pub fn refuse_headers(call: &Call<'_>, operation: Operation) -> S3Result<()> {
         let taken = match name {
             _ if is_of(&CUSTOMER, name) => customer,
             _ if is_of(&SOURCE, name) => source,
+            // minio-go repeats it, except to AWS. `check_upload` compares it with the upload.
+            SERVER if operation == Operation::Object(O::CompleteMultipartUpload) => true,
             _ if name == SERVER || KMS.contains(&name) => server,
             _ => !name.starts_with(PREFIX),
         };
@@ -314,6 +316,14 @@ pub async fn check_upload(
     on: &Authorised<OnObject>,
     upload: &Upload,
 ) -> S3Result<()> {
+    let kind = upload.meta.encryption.as_ref().map(|one| one.kind);
+    let is_server = kind == Some(EncryptionKind::Server);
+    if let Some(named) = single_header(call.headers, SERVER)?
+        && !(is_server && named == AES256)
+    {
+        let why = "The upload is not encrypted so.";
+        return Err(S3Error::argument(SERVER, named, why));
+    }
     match CUSTOMER.are_in(call.headers) {
         true => of_part(call, on, upload).await.map(|_| ()),
         false => Ok(()),

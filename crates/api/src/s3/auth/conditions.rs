@@ -312,7 +312,10 @@ pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<
             | ObjectOp::DeleteObject
             | ObjectOp::PutObject
     );
-    if is_conditional && headers.contains_key(header::IF_MATCH) {
+    // Of a deletion, S3 documents that the condition "*" needs no right to read.
+    let needs_none = op == ObjectOp::DeleteObject
+        && single_header(headers, "if-match").is_ok_and(|tag| tag == Some("*"));
+    if is_conditional && headers.contains_key(header::IF_MATCH) && !needs_none {
         // The condition tells what the object is.
         actions.push(
             call.version()?

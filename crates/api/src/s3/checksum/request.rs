@@ -70,12 +70,41 @@ impl Expected {
             (None, Some(algorithm)) => Declared::Trailer(algorithm),
             (None, None) => Declared::Nothing,
         };
-        check_sdk_algorithm(headers, &declared)?;
-        Ok(Expected {
+        let expected = Expected {
             md5: content_md5(headers)?,
             sha256,
             declared,
-        })
+        };
+        expected.check_announced(headers, "x-amz-sdk-checksum-algorithm")?;
+        Ok(expected)
+    }
+
+    /// Checks that the checksum whose algorithm a header announces is present.
+    ///
+    /// # Errors
+    /// [`Code::InvalidRequest`] if there is none, [`Code::BadDigest`] if it is of another algorithm.
+    pub fn check_announced(&self, headers: &HeaderMap, name: &str) -> S3Result<()> {
+        let Some(value) = headers.get(name) else {
+            return Ok(());
+        };
+        let algorithm = value.to_str().ok().and_then(Algorithm::of_name);
+        let declared = match &self.declared {
+            Declared::Nothing => None,
+            Declared::Value(value) => Some(value.algorithm),
+            Declared::Trailer(algorithm) => Some(*algorithm),
+        };
+        let why = match (algorithm, declared) {
+            (None, _) => format!("Value for {name} header is invalid."),
+            (Some(_), None) => format!(
+                "{name} specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found."
+            ),
+            (Some(a), Some(b)) if a == b => return Ok(()),
+            (Some(_), Some(_)) => {
+                let why = format!("The checksum is not of the algorithm that {name} names.");
+                return Err(S3Error::new(Code::BadDigest, why));
+            }
+        };
+        Err(S3Error::new(Code::InvalidRequest, why))
     }
 
     /// Returns true if the request declares a checksum of its body.
@@ -194,33 +223,6 @@ fn declared_trailer(headers: &HeaderMap, trailer: bool) -> S3Result<Option<Algor
     algorithm
         .map(Some)
         .ok_or(S3Error::new(Code::InvalidRequest, why))
-}
-
-/// Checks that the checksum which an SDK announces is present.
-fn check_sdk_algorithm(headers: &HeaderMap, declared: &Declared) -> S3Result<()> {
-    let Some(value) = headers.get("x-amz-sdk-checksum-algorithm") else {
-        return Ok(());
-    };
-    let algorithm = value.to_str().ok().and_then(Algorithm::of_name);
-    let declared = match declared {
-        Declared::Nothing => None,
-        Declared::Value(value) => Some(value.algorithm),
-        Declared::Trailer(algorithm) => Some(*algorithm),
-    };
-    let why = match (algorithm, declared) {
-        (None, _) => "Value for x-amz-sdk-checksum-algorithm header is invalid.",
-        (Some(_), None) => {
-            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or \
-             x-amz-trailer headers were found."
-        }
-        (Some(a), Some(b)) if a == b => return Ok(()),
-        (Some(_), Some(_)) => {
-            let why =
-                "The checksum is not of the algorithm that x-amz-sdk-checksum-algorithm names.";
-            return Err(S3Error::new(Code::BadDigest, why));
-        }
-    };
-    Err(S3Error::new(Code::InvalidRequest, why))
 }
 
 /// Returns the value of the one trailer that was announced.

@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::lock::{check_digest, may_bypass};
 use super::with_key;
 use crate::s3::auth::{self, Authorised, OnBucket, OnObject};
-use crate::s3::call::Call;
+use crate::s3::call::{Call, single_header};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
@@ -32,7 +32,10 @@ const CONCURRENCY: usize = MAX_KEYS;
 pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_delete(call.headers)?;
     let bypass = may_bypass(call, on)?;
-    let deleted = delete_as(call.model, on, condition, bypass).await;
+    let deleted = match delete_as(call.model, on, condition, bypass).await {
+        Err(Error::NoSuchKey) if is_deleted(call, on).await => Err(Error::PreconditionFailed),
+        deleted => deleted,
+    };
     let deleted = deleted.map_err(|error| with_key(error, on.key()))?;
     let mut answer = respond::empty(StatusCode::NO_CONTENT);
     if deleted.is_marker {
@@ -45,6 +48,13 @@ pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
         respond::set(&mut answer, "x-amz-version-id", id)?;
     }
     Ok(answer)
+}
+
+/// Returns true if a delete marker fails the condition "*". S3 documents another error than for a key without versions.
+async fn is_deleted(call: &Call<'_>, on: &Authorised<OnObject>) -> bool {
+    let asks = single_header(call.headers, "if-match").is_ok_and(|tag| tag == Some("*"));
+    let head = call.model.head_object(on.bucket(), on.key());
+    asks && on.named_version().is_none() && matches!(head.await, Err(Error::Deleted(_)))
 }
 
 /// Deletes the object, or the version that the request names.
@@ -199,7 +209,7 @@ fn permit(
     let version = version.transpose()?;
     let on = on.key(call, action, &entry.key, version)?;
     let bypass = may_bypass(call, &on)?;
-    let tells = entry.etag.is_some() && !entry.unknown_condition;
+    let tells = entry.etag.as_deref().is_some_and(|etag| etag != "*") && !entry.unknown_condition;
     let by_object = tells && reading.decide(call, &on)?;
     Ok(Permitted {
         on,

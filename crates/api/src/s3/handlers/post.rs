@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 
-use super::{MAX_PUT_BYTES, refuse_locks, set_version_header};
+use super::{MAX_PUT_BYTES, refuse_locks, set_checksum, set_version_header};
 use crate::s3::acl;
 use crate::s3::auth::{self, Caller, Credential};
 use crate::s3::body::RequestBody;
@@ -21,7 +21,7 @@ use crate::s3::metadata;
 use crate::s3::post::{Event, Fields, FormReader, Policy};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
-use crate::s3::route::{ObjectOp, refuse_headers};
+use crate::s3::route::{ObjectOp, Operation, refuse_headers};
 use crate::s3::signed;
 use crate::s3::sigv2;
 use crate::s3::sigv4::{ALGORITHM, Lookup, PolicyFields, Verifier};
@@ -64,7 +64,7 @@ pub async fn post_object(
     let bucket = call.target.bucket.clone().unwrap_or_default();
     let content_type = call.header("content-type")?.unwrap_or_default();
     // Of a form, the fields count.
-    refuse_locks(call, false, false)?;
+    refuse_locks(call, Operation::PostObject)?;
     let mut form = Form::new(content_type)?;
     if call.content_length()? > MAX_PUT_BYTES + MAX_OVERHEAD {
         return Err(Code::EntityTooLarge.into());
@@ -109,6 +109,7 @@ pub async fn post_object(
     let lock = lock::of_headers(&headers, call.now_ms())?;
     let encryption = sse::of_new(call, on.bucket())?;
     let expected = Expected::of(&headers, None, false)?;
+    expected.check_announced(&headers, "x-amz-checksum-algorithm")?;
     lock::check_digest(&expected, lock, on.bucket().lock.as_ref())?;
     let kept = metadata::of_headers(&headers)?;
     let tags = call.tags.take().unwrap_or_default();
@@ -131,17 +132,19 @@ pub async fn post_object(
     }
     form.finish(&mut call.body).await?;
     expected.check(&moved.digests, &[])?;
+    let checksum = moved.digests.checksum.stored();
     let meta = ObjectMeta {
         lock,
         etag: moved.digests.etag(),
         headers: kept,
-        checksum: Some(moved.digests.checksum.stored()),
+        checksum: Some(checksum.clone()),
         tags,
         acl,
     };
     let head = writer.finish(meta, condition).await?;
     let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
     set_version_header(&mut answer, on.bucket(), head.id)?;
+    set_checksum(&mut answer, &checksum)?;
     sse::headers_of_new(encryption.as_ref()).set_on(&mut answer)?;
     let expiration = lifecycle::expiration(call.model, on.bucket(), &key, &head);
     lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;

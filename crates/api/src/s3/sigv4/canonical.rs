@@ -42,20 +42,41 @@ pub fn request(
     };
     let mut text = format!("{}\n{path}\n{query}\n", request.method).into_bytes();
     for name in &presented.signed_headers {
-        push_header(&mut text, name, request);
+        push_header(&mut text, name, presented, request);
     }
     let signed = presented.signed_headers.join(";");
     text.extend_from_slice(format!("\n{signed}\n{payload}").as_bytes());
     Ok(text)
 }
 
+/// Returns the parameter of a presigned URL that stands for a signed header which is not there: the old SDK for
+/// JavaScript signs such a header, and moves it into the query. The query is signed as well.
+pub fn in_query<'q>(
+    presented: &Presented,
+    request: &SignedParts<'q>,
+    name: &str,
+) -> Option<&'q str> {
+    if presented.source != Source::Query
+        || !name.starts_with("x-amz-")
+        || request.headers.contains_key(name)
+    {
+        return None;
+    }
+    let query = request.query.iter();
+    let mut values = query.filter(|(other, _)| other.eq_ignore_ascii_case(name));
+    let (_, value) = values.next()?;
+    values.next().is_none().then_some(value)
+}
+
 /// Appends `name:value,value\n` without outer spaces and with inner ones merged. A header that is not
 /// there has no value.
-fn push_header(text: &mut Vec<u8>, name: &str, request: &SignedParts<'_>) {
+fn push_header(text: &mut Vec<u8>, name: &str, presented: &Presented, request: &SignedParts<'_>) {
     text.extend_from_slice(name.as_bytes());
     text.push(b':');
     if name == "host" {
         text.extend_from_slice(request.host.as_bytes());
+    } else if let Some(value) = in_query(presented, request, name) {
+        push_trimmed(text, value.as_bytes());
     } else {
         let mut values = request.headers.get_all(name).iter().peekable();
         while let Some(value) = values.next() {

@@ -184,7 +184,10 @@ impl Verifier {
             _ => &[Candidate::Twice],
         };
         // A header that was signed and is not there was removed on the way.
-        let is_there = |name: &String| name == "host" || request.headers.contains_key(name);
+        let is_there = |name: &String| {
+            let is_header = name == "host" || request.headers.contains_key(name);
+            is_header || canonical::in_query(presented, request, name).is_some()
+        };
         let is_whole = presented.signed_headers.iter().all(is_there);
         let mut expected = None;
         for candidate in candidates {

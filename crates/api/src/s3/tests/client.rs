@@ -279,14 +279,30 @@ fn hmac_hex_for(service: &str, key: &AccessKey, text: &str) -> String {
 
 /// Presigns `path`, whose query may carry further parameters.
 pub fn presigned(key: &AccessKey, method: &str, path: &str) -> String {
+    presigned_with(key, method, path, &[])
+}
+
+/// Presigns `path` and these headers, in order.
+pub fn presigned_with(
+    key: &AccessKey,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> String {
+    let names = headers.iter().map(|(name, _)| *name);
+    let names: Vec<&str> = std::iter::once("host").chain(names).collect();
+    let names = names.join(";");
+    let lines: String = headers.iter().map(|(n, v)| format!("{n}:{v}\n")).collect();
+    let listed = names.replace(';', "%3B");
     let (path, more) = path.split_once('?').unwrap_or((path, ""));
     let credential = format!("{}%2F{}", key.id, SCOPE.replace('/', "%2F"));
     let query = format!(
         "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={credential}&X-Amz-Date={TIME}\
-         &X-Amz-Expires=60&X-Amz-SignedHeaders=host&{more}"
+         &X-Amz-Expires=60&X-Amz-SignedHeaders={listed}&{more}"
     );
     let query = Query::parse(&query).unwrap().canonical(None);
-    let canonical = format!("{method}\n{path}\n{query}\nhost:127.0.0.1\n\nhost\nUNSIGNED-PAYLOAD");
+    let canonical =
+        format!("{method}\n{path}\n{query}\nhost:127.0.0.1\n{lines}\n{names}\nUNSIGNED-PAYLOAD");
     format!("{path}?{query}&X-Amz-Signature={}", sign(key, &canonical))
 }
 

@@ -121,6 +121,29 @@ async fn refused_upload_closes_its_connection() {
     assert_eq!(text.matches("http/1.1 ").count(), 1, "{text}");
 }
 
+/// A client that does not wait for `100 Continue` sees why it is refused, although it is still sending.
+#[tokio::test]
+async fn a_refused_client_that_goes_on_sending_sees_the_answer() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let (put, _) = head_and_body(&door, "PUT", "/bucket/k", "x", true).await;
+    let forged = String::from_utf8(put).unwrap();
+    let forged = forged.replace("Signature=", "Signature=0");
+    let body = vec![0; 12 << 20];
+    let length = format!("content-length: {}\r\n", body.len());
+    let forged = forged.replace("content-length: 1\r\n", &length);
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(forged.as_bytes()).await.unwrap();
+        stream.write_all(&body).await.unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.unwrap();
+        let text = String::from_utf8_lossy(&all);
+        assert!(text.starts_with("HTTP/1.1 403 "), "{text}");
+        assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
+    }
+}
+
 /// A stopping server finishes the requests that are under way.
 #[tokio::test]
 async fn stopping_server_finishes_requests() {

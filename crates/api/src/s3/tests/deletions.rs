@@ -60,7 +60,7 @@ async fn the_condition_of_a_deletion_that_names_a_version_is_about_that_version(
 async fn tags_decide_about_conditions_of_many_deletions_as_about_that_of_one() {
     let door = Door::open().await;
     let key = door.stranger().await;
-    let mut entries = "<Object><Key>missing</Key><ETag>*</ETag></Object>".to_owned();
+    let mut entries = "<Object><Key>missing</Key><ETag>tag</ETag></Object>".to_owned();
     let mut etag = String::new();
     for class in ["open", "closed"] {
         let tags = format!("class={class}");
@@ -144,4 +144,46 @@ async fn an_answer_does_not_repeat_more_than_a_key_can_be() {
     let reply = door.call("POST", "/bucket?delete", &[], body).await.ok();
     assert_eq!(reply.element("Key").unwrap(), long[..1024]);
     assert_eq!(reply.element("VersionId").unwrap(), long[..1024]);
+}
+
+/// Source: AWS, "How to perform conditional deletes": a delete marker fails the condition "*" of DeleteObject, which
+/// needs no right to read.
+#[tokio::test]
+async fn the_condition_that_there_is_an_object_needs_no_right_to_read() {
+    let door = Door::open().await;
+    let any = [("if-match", "*")];
+    door.call("DELETE", "/bucket/none", &any, "")
+        .await
+        .is(404, "NoSuchKey");
+    let enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    door.put("/bucket?versioning", enabled).await.ok();
+    door.put("/bucket/k", "x").await.ok();
+    let key = door.stranger().await;
+    let policy = format!(
+        r#"{{"Statement": {{"Effect": "Allow", "Principal": {{"AWS": "{}"}},
+        "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::bucket/*"}}}}"#,
+        key.id
+    );
+    door.put("/bucket?policy", policy).await.ok();
+    let delete = |tag: &str| {
+        door.send(signed(
+            &key,
+            "DELETE",
+            "/bucket/k",
+            &[("if-match", tag)],
+            "".into(),
+        ))
+    };
+    delete("\"tag\"").await.is(403, "AccessDenied");
+    let many = |tag: &str| {
+        let document = format!("<Delete><Object><Key>k</Key><ETag>{tag}</ETag></Object></Delete>");
+        door.send(signed(&key, "POST", "/bucket?delete", &[], document.into()))
+    };
+    let reply = many("tag").await.ok();
+    assert_eq!(reply.element("Code").as_deref(), Some("AccessDenied"));
+    assert_eq!(delete("*").await.status, 204);
+    delete("*").await.is(412, "PreconditionFailed");
+    door.put("/bucket/k", "x").await.ok();
+    let reply = many("*").await.ok();
+    assert_eq!(reply.element("Code"), None, "{}", reply.text());
 }

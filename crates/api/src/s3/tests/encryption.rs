@@ -290,6 +290,30 @@ async fn parts_take_the_key_of_their_upload() {
     assert_eq!(door.put(&path, "x").await.ok().header(SERVER.0), "AES256");
 }
 
+/// minio-go repeats the header, except to AWS, which refuses it.
+#[tokio::test]
+async fn a_completion_may_repeat_how_its_upload_is_encrypted() {
+    let door = open().await;
+    for (begin, expected) in [(&[SERVER][..], 200), (&[], 400)] {
+        let begun = door.call("POST", "/bucket/k?uploads", begin, "").await.ok();
+        let id = begun.element("UploadId").unwrap();
+        let part = format!("/bucket/k?partNumber=1&uploadId={id}");
+        let refused = door.call("PUT", &part, &[SERVER], "x").await;
+        refused.is(400, "InvalidArgument");
+        let etag = door.put(&part, "x").await.ok().header("etag").to_owned();
+        let document = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+             </CompleteMultipartUpload>"
+        );
+        let path = format!("/bucket/k?uploadId={id}");
+        let other = [(SERVER.0, "aws:kms")];
+        let refused = door.call("POST", &path, &other, document.clone()).await;
+        refused.is(400, "InvalidArgument");
+        let completed = door.call("POST", &path, &[SERVER], document).await;
+        assert_eq!(completed.status, expected);
+    }
+}
+
 #[tokio::test]
 async fn bucket_may_encrypt_by_default() {
     let door = open().await;

@@ -12,7 +12,7 @@ const POLICY: &str = r#"{"Statement": [
     {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::bucket/*",
      "Condition": {"StringLike": {"s3:x-amz-website-redirect-location": "http*"}}},
     {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::bucket/*",
-     "Condition": {"StringEquals": {"s3:x-amz-storage-class": "GLACIER"}}}]}"#;
+     "Condition": {"StringEquals": {"s3:x-amz-storage-class": "STANDARD_IA"}}}]}"#;
 
 #[tokio::test]
 async fn white_space_in_a_form_evades_no_policy() {
@@ -52,7 +52,7 @@ async fn a_repeated_header_evades_no_policy() {
     for (name, values) in [
         (REDIRECT, ["", "https://a.example"]),
         (REDIRECT, ["/here", "https://a.example"]),
-        (class, ["", "GLACIER"]),
+        (class, ["", "STANDARD_IA"]),
         ("x-amz-acl", ["private", "public-read"]),
     ] {
         for (method, path) in [("PUT", "/bucket/k"), ("POST", "/bucket/k?uploads")] {

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 
-use super::client::{Door, Reply, presigned};
+use super::client::{Door, Reply, presigned, presigned_with};
 
 /// SHA-256 of `new`, in base64.
 const NEW_SHA256: &str = "EVB6Di9eadXfpApiob17buV+a82FxnybhDGzb/8hxDc=";
@@ -216,4 +216,37 @@ async fn parameters_added_to_a_presigned_url_do_nothing() {
 
 fn encoded(text: &str) -> String {
     crate::s3::uri::encode(text)
+}
+
+/// The old SDK for JavaScript signs headers and puts them into the query as well. The request may have them or not.
+#[tokio::test]
+async fn a_signed_header_may_be_in_the_query_alone() {
+    let door = Door::open().await;
+    let name = "x-amz-meta-q";
+    let send = |query: &str, signed: &str, sent: &[&str]| {
+        let path = format!("/bucket/k?{query}");
+        let uri = presigned_with(&door.key, "PUT", &path, &[(name, signed)]);
+        let mut request = Request::put(uri)
+            .header("host", "127.0.0.1")
+            .header("content-length", 1);
+        for value in sent {
+            request = request.header(name, *value);
+        }
+        door.send(request.body(Full::from("x")).unwrap())
+    };
+    let signed = "x-amz-meta-q=one";
+    send(signed, "one", &[]).await.ok();
+    let head = door.call("HEAD", "/bucket/k", &[], "").await.ok();
+    assert_eq!(head.header(name), "one");
+    send(signed, "one", &["one"]).await.ok();
+    for (query, signed, sent) in [
+        (signed, "two", &[][..]),
+        (signed, "one", &["two"]),
+        ("", "one", &[]),
+        ("", "", &[]),
+        ("x-amz-meta-q=one&x-amz-meta-q=one", "one", &[]),
+    ] {
+        let reply = send(query, signed, sent).await;
+        assert_eq!(reply.status, 403, "{query} {signed} {sent:?}");
+    }
 }

@@ -259,6 +259,45 @@ async fn form_upload_stores_an_object() {
     door.send(forged).await.is(403, "AccessDenied");
 }
 
+/// The answer of a form has the checksum of its object. A checksum that is announced must be there.
+#[tokio::test]
+async fn form_names_its_checksum() {
+    let door = Door::open().await;
+    let (crc, algorithm) = ("x-amz-checksum-crc32", "x-amz-checksum-algorithm");
+    let condition =
+        format!(",[\"starts-with\",\"${crc}\",\"\"],[\"starts-with\",\"${algorithm}\",\"\"]");
+    // The CRC32 of `content`.
+    let value = "/sUwqQ==";
+    let send = |more: &[(&str, &str)]| {
+        let fields = [&[("key", "up/k")], more].concat();
+        door.send(form(&door, &fields, &condition, "content"))
+    };
+    for (more, code) in [
+        (&[(algorithm, "CRC32")][..], "InvalidRequest"),
+        (&[(algorithm, "FOO"), (crc, value)], "InvalidRequest"),
+        (&[(algorithm, "SHA256"), (crc, value)], "BadDigest"),
+    ] {
+        send(more).await.is(400, code);
+    }
+    for more in [&[(crc, value)][..], &[(algorithm, "CRC32"), (crc, value)]] {
+        let reply = send(more).await;
+        assert_eq!(reply.status, 204, "{}", reply.text());
+        assert_eq!(reply.header(crc), value);
+        assert_eq!(reply.header("x-amz-checksum-type"), "FULL_OBJECT");
+    }
+}
+
+/// Clients restore objects of archives before they read them.
+#[tokio::test]
+async fn archives_are_refused() {
+    let door = Door::open().await;
+    for (class, status) in [("GLACIER", 400), ("DEEP_ARCHIVE", 400), ("GLACIER_IR", 200)] {
+        let headers = [("x-amz-storage-class", class)];
+        let reply = door.call("PUT", "/bucket/k", &headers, "x").await;
+        assert_eq!(reply.status, status, "{class}");
+    }
+}
+
 /// A key and a bucket that a node has not heard of are asked for, also by a form.
 #[tokio::test(start_paused = true)]
 async fn form_may_be_signed_with_a_key_of_another_node() {
