@@ -4,12 +4,25 @@ import pytest
 from support.expect import absent, answer, holds
 from support.sigv4 import object_path
 
+ON = {
+    "accelerate": "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>",
+    "logging": "<BucketLoggingStatus><LoggingEnabled/></BucketLoggingStatus>",
+}
 READABLE_PARTS = [
     "abac", "accelerate", "analytics", "intelligent-tiering", "inventory", "logging",
     "metrics", "replication",
 ]  # fmt: skip
-BUCKET_PARTS = ["metadataConfiguration", "metadataTable", "session"]
-OBJECT_PARTS = ["torrent"]
+# The methods that S3 has; others are not allowed.
+BUCKET_PARTS = {"metadataConfiguration": ("GET", "DELETE"), "metadataTable": ("GET", "DELETE"), "session": ("GET",)}
+OBJECT_PARTS = {"torrent": ("GET",)}
+
+
+def refused(reply, method, methods):
+    if method in methods:
+        answer(reply, 501, "NotImplemented")
+    else:
+        answer(reply, 405, "MethodNotAllowed")
+
 
 
 @pytest.mark.parametrize("part", BUCKET_PARTS)
@@ -18,17 +31,16 @@ def test_bucket_sub_resources(raw, s3, bucket, part, nothing_changes):
     with nothing_changes():
         for method in ("GET", "PUT", "DELETE"):
             reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
-            answer(reply, 501, "NotImplemented")
+            refused(reply, method, BUCKET_PARTS[part])
     holds(s3, bucket, "k", b"x")
 
 
 @pytest.mark.parametrize("part", READABLE_PARTS)
 def test_configurations_that_cannot_be_written(raw, bucket, part, nothing_changes):
-    """Reading them answers as for a bucket that never had one: see test_unconfigured.py."""
+    """Reading and deleting them answers as for a bucket that never had one: see test_unconfigured.py."""
     with nothing_changes():
-        for method in ("PUT", "DELETE"):
-            reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
-            answer(reply, 501, "NotImplemented")
+        reply = raw.request("PUT", f"/{bucket}", [(part, "")], body=ON.get(part, "<x/>").encode())
+        answer(reply, 501, "NotImplemented")
 
 
 @pytest.mark.parametrize("part", OBJECT_PARTS)
@@ -37,7 +49,7 @@ def test_object_sub_resources(raw, s3, bucket, part, nothing_changes):
     with nothing_changes():
         for method in ("GET", "PUT", "DELETE"):
             reply = raw.request(method, object_path(bucket, "k"), [(part, "")], body=b"<x/>" if method == "PUT" else b"")
-            answer(reply, 501, "NotImplemented")
+            refused(reply, method, OBJECT_PARTS[part])
     holds(s3, bucket, "k", b"kept")
 
 

@@ -37,6 +37,20 @@ def test_no_configuration_has_an_id(s3, bucket, name):
         getattr(s3, f"get_bucket_{name}_configuration")(Bucket=bucket, Id="daily")
 
 
+def test_what_is_off_is_turned_off(s3, bucket):
+    """Tools that clean up a bucket do this, whatever it has."""
+    with unchanged():
+        s3.delete_bucket_replication(Bucket=bucket)
+        s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
+        s3.put_bucket_accelerate_configuration(Bucket=bucket, AccelerateConfiguration={"Status": "Suspended"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_configuration_is_deleted(s3, bucket, name):
+    with refused(404, "NoSuchConfiguration"):
+        getattr(s3, f"delete_bucket_{name}_configuration")(Bucket=bucket, Id="daily")
+
+
 PARTS = ["abac", "accelerate", "analytics", "intelligent-tiering", "inventory", "logging", "metrics", "replication"]
 
 

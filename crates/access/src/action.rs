@@ -73,6 +73,7 @@ actions! {
     DeleteObjectVersion Object Write,
     DeleteObjectVersionTagging Object Write,
     GetAccelerateConfiguration Bucket Owner,
+    GetAccountPublicAccessBlock Account Never,
     GetAnalyticsConfiguration Bucket Owner,
     GetBucketAbac Bucket Owner,
     GetBucketAcl Bucket Owner,

@@ -7,6 +7,12 @@ use archipel_access::Action;
 pub enum On {
     /// All of them: `*`.
     All,
+    /// The users below `PathPrefix`.
+    Users,
+    /// The groups below `PathPrefix`.
+    Groups,
+    /// The roles below `PathPrefix`.
+    Roles,
     /// The user of `UserName`.
     User,
     /// The user of `UserName`, or the caller.
@@ -91,7 +97,7 @@ table! {
     ListAttachedUserPolicies User ["UserName", "PathPrefix", "Marker", "MaxItems"],
     ListEntitiesForPolicy Policy ["PolicyArn", "EntityFilter", "PathPrefix", "Marker", "MaxItems"],
     ListGroupPolicies Group ["GroupName", "Marker", "MaxItems"],
-    ListGroups All ["PathPrefix", "Marker", "MaxItems"],
+    ListGroups Groups ["PathPrefix", "Marker", "MaxItems"],
     ListGroupsForUser User ["UserName", "Marker", "MaxItems"],
     ListInstanceProfilesForRole Role ["RoleName", "Marker", "MaxItems"],
     ListMFADevices UserOrCaller ["UserName", "Marker", "MaxItems"],
@@ -102,13 +108,13 @@ table! {
     ListPolicyVersions Policy ["PolicyArn", "Marker", "MaxItems"],
     ListRolePolicies Role ["RoleName", "Marker", "MaxItems"],
     ListRoleTags Role ["RoleName", "Marker", "MaxItems"],
-    ListRoles All ["PathPrefix", "Marker", "MaxItems"],
+    ListRoles Roles ["PathPrefix", "Marker", "MaxItems"],
     ListSSHPublicKeys UserOrCaller ["UserName", "Marker", "MaxItems"],
     ListServiceSpecificCredentials UserOrCaller ["UserName", "ServiceName", "Marker", "MaxItems"],
     ListSigningCertificates UserOrCaller ["UserName", "Marker", "MaxItems"],
     ListUserPolicies User ["UserName", "Marker", "MaxItems"],
     ListUserTags User ["UserName", "Marker", "MaxItems"],
-    ListUsers All ["PathPrefix", "Marker", "MaxItems"],
+    ListUsers Users ["PathPrefix", "Marker", "MaxItems"],
     ListVirtualMFADevices All ["AssignmentStatus", "Marker", "MaxItems"],
     PutGroupPolicy Group ["GroupName", "PolicyName", "PolicyDocument"],
     PutRolePolicy Role ["RoleName", "PolicyName", "PolicyDocument"],

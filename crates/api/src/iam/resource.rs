@@ -2,7 +2,9 @@
 
 use archipel_access::Context;
 use archipel_access::principal::{arn, provider_arn};
-use archipel_model::identity::{Attached, Group, Kind, ROOT_PATH, Role, User, provider_of_url};
+use archipel_model::identity::{
+    Attached, Entity, Group, Kind, ROOT_PATH, Role, User, provider_of_url,
+};
 use archipel_model::{Error, Tags};
 
 use super::actions::On;
@@ -42,6 +44,9 @@ impl Ask<'_> {
         let path = self.form.get("Path").unwrap_or(ROOT_PATH);
         Ok(Resource::from(match on {
             On::All => "*".to_owned(),
+            On::Users => self.below(User::WHAT),
+            On::Groups => self.below(Group::WHAT),
+            On::Roles => self.below(Role::WHAT),
             On::User => return self.entity("UserName", |user: &User| &user.tags).await,
             On::UserOrCaller => match (self.form.get("UserName"), self.caller.subject()) {
                 (Some(_), _) => return self.entity("UserName", |user: &User| &user.tags).await,
@@ -75,6 +80,12 @@ impl Ask<'_> {
                 provider_arn(&provider)
             }
         }))
+    }
+
+    /// Returns the ARN of all users, groups or roles that a list is about.
+    fn below(&self, what: &str) -> String {
+        let prefix = self.form.get("PathPrefix").unwrap_or(ROOT_PATH);
+        arn(what, prefix, "")
     }
 
     /// Returns the user, group or role that a parameter names.

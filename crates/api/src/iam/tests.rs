@@ -3,6 +3,7 @@
 mod account;
 mod forms;
 mod left_out;
+mod lists;
 mod providers;
 
 use std::sync::Arc;

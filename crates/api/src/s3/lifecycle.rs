@@ -11,9 +11,9 @@ use std::collections::HashSet;
 
 use archipel_model::{Expiration, Lifecycle, LifecycleFilter, LifecycleRule, NoncurrentExpiration};
 use ring::digest;
-use time::format_description::well_known::Iso8601;
-use time::{Date, OffsetDateTime};
+use time::{Time, UtcOffset};
 
+use super::date;
 use super::error::{Code, S3Error, S3Result};
 use super::tagging;
 use super::xml::{self, Element};
@@ -312,22 +312,15 @@ fn days(text: &str, name: &str, action: &str) -> S3Result<u32> {
 
 /// Reads a date or a time at midnight UTC, in milliseconds since 1970.
 fn midnight(text: &str) -> S3Result<u64> {
-    let time = match OffsetDateTime::parse(text, &Iso8601::PARSING) {
-        Ok(time) => time,
-        // A date, or a time without a zone.
-        Err(_) => match time::PrimitiveDateTime::parse(text, &Iso8601::PARSING) {
-            Ok(time) => time.assume_utc(),
-            Err(_) => match Date::parse(text, &Iso8601::PARSING) {
-                Ok(date) => date.midnight().assume_utc(),
-                Err(_) => return malformed(),
-            },
-        },
+    let of_date = || Some(date::date(text)?.midnight().assume_utc());
+    let Some(time) = date::time(text).or_else(of_date) else {
+        return malformed();
     };
-    let time = time.to_offset(time::UtcOffset::UTC);
     let Ok(seconds) = u64::try_from(time.unix_timestamp()) else {
         return argument("Date", text, "'Date' must not be before 1970");
     };
-    if time.time() != time::Time::MIDNIGHT || time.year() > LAST_YEAR {
+    let in_utc = time.checked_to_offset(UtcOffset::UTC);
+    if in_utc.is_none_or(|time| time.time() != Time::MIDNIGHT || time.year() > LAST_YEAR) {
         return argument("Date", text, "'Date' must be at midnight GMT");
     }
     Ok(seconds * 1000)

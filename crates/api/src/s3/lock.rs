@@ -9,11 +9,10 @@ use archipel_model::{
     RetentionPeriod,
 };
 use http::HeaderMap;
-use time::OffsetDateTime;
-use time::format_description::well_known::Iso8601;
 
 use super::call::single_header;
 use super::checksum::Expected;
+use super::date;
 use super::error::{Code, S3Error, S3Result};
 use super::respond::{self, Answer};
 use super::xml::{self, Element, Writer};
@@ -66,8 +65,7 @@ fn hold_of(text: &str) -> Option<bool> {
 
 /// Reads a time in milliseconds since 1970.
 fn time_of(text: &str) -> Option<u64> {
-    let time = OffsetDateTime::parse(text, &Iso8601::PARSING).ok()?;
-    u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
+    u64::try_from(date::time(text)?.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
 /// Reads the protection that headers ask for a new object.

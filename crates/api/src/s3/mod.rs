@@ -14,12 +14,12 @@
 //! |---|---|
 //! | [`service`], [`config`] | from a request to an answer; settings |
 //! | `target`, `hoisted`, `route`, `call` | address, headers in the query, operation, request |
-//! | `s3_control` | another API: tags of buckets by ARN |
+//! | `s3_control` | another API: tags of buckets by ARN, and a block that is not there |
 //! | `signer`, `signed`, `sigv4`, `sigv2`, `auth`, `owner` | signatures, the decision, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
 //! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
-//! | `tagging`, `lifecycle`, `lock` | tags, lifecycle rules, object lock: headers and documents |
+//! | `tagging`, `lifecycle`, `lock`, `date` | tags, lifecycle rules, object lock: headers and documents |
 //! | `notification`, [`record`] | event notifications: documents, events as JSON |
 //! | `sse` | headers about encryption |
 //! | `health` | health checks, without a signature |
@@ -34,6 +34,7 @@ mod chunked;
 pub mod config;
 mod copy_source;
 pub(crate) mod cors;
+mod date;
 pub mod error;
 mod explain;
 pub(crate) mod handlers;

@@ -5,6 +5,7 @@
 
 mod headers;
 mod parameters;
+mod table;
 
 use archipel_access::Action;
 use http::{HeaderMap, Method};
@@ -17,6 +18,7 @@ pub use headers::refuse_headers;
 #[cfg(test)]
 use parameters::SUB_RESOURCES;
 use parameters::{listens, sub_resource};
+use table::Level;
 
 /// Defines a group of operations: the name in S3, the actions that it needs.
 macro_rules! operations {
@@ -49,11 +51,16 @@ operations! {
     /// Operations on an existing bucket.
     BucketOp {
         DeleteBucket => DeleteBucket,
+        DeleteBucketAnalyticsConfiguration => PutAnalyticsConfiguration,
         DeleteBucketCors => PutBucketCORS,
         DeleteBucketEncryption => PutEncryptionConfiguration,
+        DeleteBucketIntelligentTieringConfiguration => PutIntelligentTieringConfiguration,
+        DeleteBucketInventoryConfiguration => PutInventoryConfiguration,
         DeleteBucketLifecycle => PutLifecycleConfiguration,
+        DeleteBucketMetricsConfiguration => PutMetricsConfiguration,
         DeleteBucketOwnershipControls => PutBucketOwnershipControls,
         DeleteBucketPolicy => DeleteBucketPolicy,
+        DeleteBucketReplication => PutReplicationConfiguration,
         DeleteBucketTagging => PutBucketTagging,
         DeleteBucketWebsite => DeleteBucketWebsite,
         DeleteObjects => DeleteObject,
@@ -88,10 +95,12 @@ operations! {
         ListObjectsV2 => ListBucket,
         ListTagsForResource => ListTagsForResource,
         ListenBucketNotification => ListenBucketNotification,
+        PutBucketAccelerateConfiguration => PutAccelerateConfiguration,
         PutBucketAcl => PutBucketAcl,
         PutBucketCors => PutBucketCORS,
         PutBucketEncryption => PutEncryptionConfiguration,
         PutBucketLifecycleConfiguration => PutLifecycleConfiguration,
+        PutBucketLogging => PutBucketLogging,
         PutBucketNotificationConfiguration => PutBucketNotification,
         PutBucketOwnershipControls => PutBucketOwnershipControls,
         PutBucketPolicy => PutBucketPolicy,
@@ -163,6 +172,8 @@ pub enum Operation {
     ListBuckets,
     /// `ListenNotification`, on all buckets. An extension of MinIO.
     ListenNotification,
+    /// `GetPublicAccessBlock` of S3 Control, whose action is `GetAccountPublicAccessBlock`.
+    GetAccountPublicAccessBlock,
     /// `CreateBucket`.
     CreateBucket,
     /// `PostObject`, whose signature is in its form.
@@ -190,6 +201,7 @@ impl Operation {
         match self {
             Operation::ListBuckets => "ListBuckets",
             Operation::ListenNotification => "ListenNotification",
+            Operation::GetAccountPublicAccessBlock => "GetAccountPublicAccessBlock",
             Operation::CreateBucket => "CreateBucket",
             Operation::PostObject => "PostObject",
             Operation::Bucket(op) => op.name(),
@@ -203,14 +215,18 @@ impl Operation {
         use ObjectOp as O;
         match self {
             Operation::CreateBucket | Operation::PostObject => true,
-            Operation::ListBuckets | Operation::ListenNotification => false,
+            Operation::ListBuckets
+            | Operation::ListenNotification
+            | Operation::GetAccountPublicAccessBlock => false,
             Operation::Bucket(op) => matches!(
                 op,
                 B::DeleteObjects
+                    | B::PutBucketAccelerateConfiguration
                     | B::PutBucketAcl
                     | B::PutBucketCors
                     | B::PutBucketEncryption
                     | B::PutBucketLifecycleConfiguration
+                    | B::PutBucketLogging
                     | B::PutBucketNotificationConfiguration
                     | B::PutBucketOwnershipControls
                     | B::PutBucketPolicy
@@ -236,100 +252,6 @@ impl Operation {
     }
 }
 
-/// Method, parameter, operation.
-type Row = (&'static str, &'static str, Operation);
-
-const fn bucket(method: &'static str, parameter: &'static str, op: BucketOp) -> Row {
-    (method, parameter, Operation::Bucket(op))
-}
-
-const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> Row {
-    (method, parameter, Operation::Object(op))
-}
-
-/// The operations on buckets, by method and parameter; the first match counts.
-#[rustfmt::skip]
-const BUCKET: [Row; 54] = [
-    bucket("GET", "abac", BucketOp::GetBucketAbac),
-    bucket("GET", "accelerate", BucketOp::GetBucketAccelerateConfiguration),
-    bucket("GET", "acl", BucketOp::GetBucketAcl),
-    bucket("PUT", "acl", BucketOp::PutBucketAcl),
-    bucket("GET", "analytics", BucketOp::ListBucketAnalyticsConfigurations),
-    bucket("GET", "intelligent-tiering", BucketOp::ListBucketIntelligentTieringConfigurations),
-    bucket("GET", "inventory", BucketOp::ListBucketInventoryConfigurations),
-    bucket("GET", "logging", BucketOp::GetBucketLogging),
-    bucket("GET", "metrics", BucketOp::ListBucketMetricsConfigurations),
-    bucket("GET", "ownershipControls", BucketOp::GetBucketOwnershipControls),
-    bucket("PUT", "ownershipControls", BucketOp::PutBucketOwnershipControls),
-    bucket("DELETE", "ownershipControls", BucketOp::DeleteBucketOwnershipControls),
-    bucket("GET", "policy", BucketOp::GetBucketPolicy),
-    bucket("PUT", "policy", BucketOp::PutBucketPolicy),
-    bucket("DELETE", "policy", BucketOp::DeleteBucketPolicy),
-    bucket("GET", "policyStatus", BucketOp::GetBucketPolicyStatus),
-    bucket("GET", "publicAccessBlock", BucketOp::GetPublicAccessBlock),
-    bucket("PUT", "publicAccessBlock", BucketOp::PutPublicAccessBlock),
-    bucket("DELETE", "publicAccessBlock", BucketOp::DeletePublicAccessBlock),
-    bucket("GET", "replication", BucketOp::GetBucketReplication),
-    bucket("GET", "requestPayment", BucketOp::GetBucketRequestPayment),
-    bucket("PUT", "requestPayment", BucketOp::PutBucketRequestPayment),
-    bucket("GET", "cors", BucketOp::GetBucketCors),
-    bucket("PUT", "cors", BucketOp::PutBucketCors),
-    bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
-    bucket("GET", "encryption", BucketOp::GetBucketEncryption),
-    bucket("PUT", "encryption", BucketOp::PutBucketEncryption),
-    bucket("DELETE", "encryption", BucketOp::DeleteBucketEncryption),
-    bucket("GET", "lifecycle", BucketOp::GetBucketLifecycleConfiguration),
-    bucket("PUT", "lifecycle", BucketOp::PutBucketLifecycleConfiguration),
-    bucket("DELETE", "lifecycle", BucketOp::DeleteBucketLifecycle),
-    bucket("GET", "notification", BucketOp::GetBucketNotificationConfiguration),
-    bucket("PUT", "notification", BucketOp::PutBucketNotificationConfiguration),
-    bucket("GET", "tagging", BucketOp::GetBucketTagging),
-    bucket("PUT", "tagging", BucketOp::PutBucketTagging),
-    bucket("DELETE", "tagging", BucketOp::DeleteBucketTagging),
-    bucket("GET", "location", BucketOp::GetBucketLocation),
-    bucket("GET", "object-lock", BucketOp::GetObjectLockConfiguration),
-    bucket("PUT", "object-lock", BucketOp::PutObjectLockConfiguration),
-    bucket("GET", "versioning", BucketOp::GetBucketVersioning),
-    bucket("PUT", "versioning", BucketOp::PutBucketVersioning),
-    bucket("GET", "versions", BucketOp::ListObjectVersions),
-    bucket("GET", "uploads", BucketOp::ListMultipartUploads),
-    bucket("GET", "website", BucketOp::GetBucketWebsite),
-    bucket("PUT", "website", BucketOp::PutBucketWebsite),
-    bucket("DELETE", "website", BucketOp::DeleteBucketWebsite),
-    bucket("POST", "delete", BucketOp::DeleteObjects),
-    bucket("GET", "", BucketOp::ListObjects),
-    bucket("HEAD", "", BucketOp::HeadBucket),
-    ("PUT", "", Operation::CreateBucket),
-    bucket("DELETE", "", BucketOp::DeleteBucket),
-    ("POST", "", Operation::PostObject),
-    bucket("GET", "list-type", BucketOp::ListObjectsV2),
-    bucket("GET", "events", BucketOp::ListenBucketNotification),
-];
-
-/// The operations on objects.
-const OBJECT: [Row; 20] = [
-    object("GET", "acl", ObjectOp::GetObjectAcl),
-    object("PUT", "acl", ObjectOp::PutObjectAcl),
-    object("GET", "attributes", ObjectOp::GetObjectAttributes),
-    object("GET", "legal-hold", ObjectOp::GetObjectLegalHold),
-    object("PUT", "legal-hold", ObjectOp::PutObjectLegalHold),
-    object("GET", "retention", ObjectOp::GetObjectRetention),
-    object("PUT", "retention", ObjectOp::PutObjectRetention),
-    object("GET", "tagging", ObjectOp::GetObjectTagging),
-    object("PUT", "tagging", ObjectOp::PutObjectTagging),
-    object("DELETE", "tagging", ObjectOp::DeleteObjectTagging),
-    object("GET", "uploadId", ObjectOp::ListParts),
-    object("PUT", "uploadId", ObjectOp::UploadPart),
-    object("DELETE", "uploadId", ObjectOp::AbortMultipartUpload),
-    object("POST", "uploadId", ObjectOp::CompleteMultipartUpload),
-    object("POST", "uploads", ObjectOp::CreateMultipartUpload),
-    object("GET", "", ObjectOp::GetObject),
-    object("HEAD", "", ObjectOp::HeadObject),
-    object("PUT", "", ObjectOp::PutObject),
-    object("DELETE", "", ObjectOp::DeleteObject),
-    ("POST", "", Operation::PostObject),
-];
-
 /// Returns the operation of a request.
 ///
 /// # Errors
@@ -338,23 +260,16 @@ pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<
     if target.control {
         return s3_control::operation(method, target);
     }
-    let (table, level) = match (&target.bucket, &target.key) {
+    let level = match (&target.bucket, &target.key) {
         (None, _) => return service(method, target),
-        (Some(_), None) => (&BUCKET[..], "a bucket"),
-        (Some(_), Some(_)) => (&OBJECT[..], "an object"),
+        (Some(_), None) => Level::Bucket,
+        (Some(_), Some(_)) => Level::Object,
     };
     let listening = listens(method, target).then_some("events");
     let asked = sub_resource(method, &target.query)?.or(listening);
-    let same_method = |(m, ..): &&(&str, &str, Operation)| *m == method.as_str();
-    let found = table
-        .iter()
-        .filter(same_method)
-        .find(|(_, name, _)| *name == asked.unwrap_or_default());
-    match (found, asked) {
-        (Some((_, _, operation)), _) => refine(*operation, target, headers),
-        (None, Some(name)) => Err(S3Error::not_implemented(&format!(
-            "{method} of the sub-resource {name} of {level}"
-        ))),
+    match (level.find(method, asked.unwrap_or_default()), asked) {
+        (Some(operation), _) => refine(operation, target, headers),
+        (None, Some(name)) => Err(level.refuse(method, name)),
         (None, None) => Err(Code::MethodNotAllowed.into()),
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `connection`, `stall` | one connection, and clients that do not read |
+//! | `connection`, `stall`, `stopping` | one connection, clients that do not read, the stop of the server |
 //! | `addresses` | connections by address |
 //! | `proxies` | proxies that tell the addresses of clients |
 //! | `rates` | requests a second by address and by user |
@@ -20,6 +20,7 @@ mod proxies;
 mod rates;
 pub(crate) mod spans;
 pub(crate) mod stall;
+mod stopping;
 pub mod tls;
 
 use std::error::Error as StdError;
@@ -45,6 +46,7 @@ use connection::Common;
 pub use metrics::Metrics;
 pub use proxies::{Network, Proxies, ProxyHeader};
 pub use rates::Rates;
+pub use stopping::Stopping;
 use tls::{Handshakes, Tls};
 
 /// The reason why a body ended early.
@@ -243,25 +245,6 @@ pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
 /// The address of a request's client, in the request's extensions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer(pub IpAddr);
-
-/// Tells a request that the server stops, in the request's extensions.
-#[derive(Clone, Debug)]
-pub struct Stopping(watch::Receiver<()>);
-
-impl Stopping {
-    /// Returns what ends once the sender is dropped.
-    #[cfg(test)]
-    pub fn channel() -> (watch::Sender<()>, Stopping) {
-        let (runs, stopping) = watch::channel(());
-        (runs, Stopping(stopping))
-    }
-
-    /// Waits until the server stops.
-    pub async fn begins(&self) {
-        // Never sent to: the sender is dropped.
-        let _ = self.0.clone().changed().await;
-    }
-}
 
 /// Accepts on one listener.
 struct Acceptor<D> {

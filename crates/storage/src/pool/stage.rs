@@ -193,7 +193,9 @@ impl Parked {
         let place = match pool.scratch.clone() {
             None => ParkedIn::Memory(Vec::new()),
             Some(scratch) => {
-                let file = pool.run_parking(move || scratch.file().map_err(failed)).await?;
+                let file = pool
+                    .run_parking(move || scratch.file().map_err(failed))
+                    .await?;
                 ParkedIn::File(Arc::new(file))
             }
         };

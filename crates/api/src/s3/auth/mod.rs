@@ -6,6 +6,7 @@
 //! objects through [`Authorised::open`] and [`Authorised::head`] only: they decide on the very
 //! version that is read, and say of a missing key only what the caller may know.
 
+mod account;
 mod caller;
 mod check;
 pub(crate) mod conditions;
@@ -30,6 +31,7 @@ use super::s3_control;
 use check::AccessCheck;
 use conditions::On;
 
+pub use account::{OnAccount, account_block};
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
 pub use conditions::check_headers;

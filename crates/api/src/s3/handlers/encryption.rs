@@ -8,7 +8,7 @@ use crate::s3::auth::{Authorised, OnBucket};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
-use crate::s3::xml::{self, Writer};
+use crate::s3::xml::{self, Element, Writer};
 
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 16 << 10;
@@ -33,8 +33,8 @@ fn check(document: &[u8]) -> S3Result<bool> {
         "BucketKeyEnabled",
         "BlockedEncryptionTypes",
     ])?;
-    if rule.child("BlockedEncryptionTypes")?.is_some() {
-        return Err(S3Error::not_implemented("BlockedEncryptionTypes"));
+    if let Some(blocked) = rule.child("BlockedEncryptionTypes")? {
+        check_blocked(blocked)?;
     }
     let key = match rule.child_text("BucketKeyEnabled")?.map(str::trim) {
         None | Some("false") => false,
@@ -57,6 +57,18 @@ fn check(document: &[u8]) -> S3Result<bool> {
         "aws:kms" | "aws:kms:dsse" => Err(S3Error::not_implemented(
             "Server-side encryption with keys of AWS KMS",
         )),
+        _ => Err(Code::MalformedXML.into()),
+    }
+}
+
+/// Checks that no type of encryption is blocked: `NONE` says so.
+fn check_blocked(blocked: &Element) -> S3Result<()> {
+    blocked.only(&["EncryptionType"])?;
+    let types = blocked.texts("EncryptionType");
+    let types: Vec<&str> = types.iter().map(|text| text.trim()).collect();
+    match types.as_slice() {
+        ["NONE"] => Ok(()),
+        ["SSE-C"] => Err(S3Error::not_implemented("BlockedEncryptionTypes")),
         _ => Err(Code::MalformedXML.into()),
     }
 }

@@ -62,9 +62,14 @@ pub async fn dispatch(
             let on = auth::all_events(call, caller)?;
             Box::pin(listen::on_all(call, &on)).await
         }
+        Operation::GetAccountPublicAccessBlock => {
+            unconfigured::account_block(&auth::account_block(call, caller)?)
+        }
         Operation::CreateBucket => {
             let asked = buckets::read(call).await?;
             let on = auth::create(call, caller, bucket, &asked)?;
+            refuse_tags(call, operation)?;
+            refuse_locks(call, operation)?;
             buckets::create(call, &on, asked.tags).await
         }
         // PostObject authenticates by its form, not by the request.
@@ -75,7 +80,8 @@ pub async fn dispatch(
             }
             let on = auth::bucket(call, caller, op, bucket)?;
             refuse_lists(call, op == BucketOp::PutBucketAcl)?;
-            refuse_locks(call, op == BucketOp::DeleteObjects, false)?;
+            refuse_tags(call, operation)?;
+            refuse_locks(call, operation)?;
             on_bucket(call, &on, op).await
         }
         Operation::Object(op) => {
@@ -94,9 +100,8 @@ pub async fn dispatch(
             }
             let on = auth::object(call, caller, op, bucket, key).await?;
             refuse_lists(call, op.makes_object() || op == ObjectOp::PutObjectAcl)?;
-            refuse_tags(call, op)?;
-            let bypasses = [ObjectOp::DeleteObject, ObjectOp::PutObjectRetention].contains(&op);
-            refuse_locks(call, bypasses, op.makes_object())?;
+            refuse_tags(call, operation)?;
+            refuse_locks(call, operation)?;
             on_object(call, &on, op).await
         }
     }
@@ -109,12 +114,17 @@ async fn on_bucket(
 ) -> S3Result<Answer> {
     match op {
         BucketOp::DeleteBucket => buckets::delete(call, on).await,
+        BucketOp::DeleteBucketAnalyticsConfiguration
+        | BucketOp::DeleteBucketIntelligentTieringConfiguration
+        | BucketOp::DeleteBucketInventoryConfiguration
+        | BucketOp::DeleteBucketMetricsConfiguration => unconfigured::delete(call, on),
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
         BucketOp::DeleteBucketEncryption => encryption::delete(call, on).await,
         BucketOp::DeleteBucketLifecycle => lifecycle::delete(call, on).await,
         BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
         BucketOp::DeleteBucketOwnershipControls => policy::delete_ownership(call, on).await,
         BucketOp::DeleteBucketPolicy => policy::delete(call, on).await,
+        BucketOp::DeleteBucketReplication => Ok(unconfigured::delete_replication(on)),
         BucketOp::DeleteBucketWebsite => website::delete(call, on).await,
         BucketOp::DeleteObjects => delete::delete_objects(call, on).await,
         BucketOp::DeletePublicAccessBlock => policy::delete_block(call, on).await,
@@ -146,10 +156,12 @@ async fn on_bucket(
         BucketOp::ListObjectVersions => Box::pin(versions::list(call, on)).await,
         BucketOp::ListObjects => listing::version_1(call, on).await,
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
+        BucketOp::PutBucketAccelerateConfiguration => unconfigured::put_accelerate(call, on).await,
         BucketOp::PutBucketAcl => acl::put_of_bucket(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,
         BucketOp::PutBucketEncryption => encryption::put(call, on).await,
         BucketOp::PutBucketLifecycleConfiguration => lifecycle::put(call, on).await,
+        BucketOp::PutBucketLogging => unconfigured::put_logging(call, on).await,
         BucketOp::PutBucketNotificationConfiguration => Box::pin(notification::put(call, on)).await,
         BucketOp::PutBucketOwnershipControls => policy::put_ownership(call, on).await,
         BucketOp::PutBucketPolicy => policy::put(call, on).await,
@@ -198,11 +210,11 @@ async fn on_object(
 }
 
 /// Refuses headers about tags where they would be ignored.
-fn refuse_tags(call: &Call<'_>, op: ObjectOp) -> S3Result<()> {
+fn refuse_tags(call: &Call<'_>, operation: Operation) -> S3Result<()> {
     use ObjectOp::{CopyObject, CreateMultipartUpload, PutObject};
-    let taken = match op {
-        CopyObject => 2,
-        CreateMultipartUpload | PutObject => 1,
+    let taken = match operation {
+        Operation::Object(CopyObject) => 2,
+        Operation::Object(CreateMultipartUpload | PutObject) => 1,
         _ => 0,
     };
     let mut refused = super::tagging::HEADERS[taken..].iter();
@@ -213,12 +225,21 @@ fn refuse_tags(call: &Call<'_>, op: ObjectOp) -> S3Result<()> {
 }
 
 /// Refuses headers about object lock where they would be ignored.
-fn refuse_locks(call: &Call<'_>, bypasses: bool, makes_object: bool) -> S3Result<()> {
+fn refuse_locks(call: &Call<'_>, operation: Operation) -> S3Result<()> {
     use super::lock::{BYPASS, ENABLED, HEADERS};
+    use ObjectOp::{DeleteObject, PutObjectRetention};
+    let bypasses = matches!(
+        operation,
+        Operation::Bucket(BucketOp::DeleteObjects)
+            | Operation::Object(DeleteObject | PutObjectRetention)
+    );
+    let makes_object = matches!(operation, Operation::Object(op) if op.makes_object());
+    let makes_bucket = operation == Operation::CreateBucket;
     let asks = |name: &str| call.headers.get(name).is_some_and(|value| value != "false");
     let refused = HEADERS.into_iter().filter(|_| !makes_object);
     let refused = refused.chain((!bypasses).then_some(BYPASS));
-    match refused.chain([ENABLED]).find(|name| asks(name)) {
+    let mut refused = refused.chain((!makes_bucket).then_some(ENABLED));
+    match refused.find(|name| asks(name)) {
         Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", name)),
         None => Ok(()),
     }

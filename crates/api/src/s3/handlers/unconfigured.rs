@@ -1,12 +1,23 @@
 //! Configurations that no bucket can have: reading one answers as S3 does for a bucket that never
-//! had it, because tools read all configurations of a bucket. Writing one is not implemented.
+//! had it, because tools read all configurations of a bucket. Requests for what is so already are
+//! answered, too. Writing a configuration is not implemented.
 
-use crate::s3::auth::{Authorised, OnBucket};
+use http::StatusCode;
+
+use crate::s3::auth::{Authorised, OnAccount, OnBucket};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::BucketOp;
-use crate::s3::xml::Writer;
+use crate::s3::xml::{self, Writer};
+
+/// The largest document.
+const MAX_DOCUMENT_BYTES: usize = 64 << 10;
+
+/// Answers GetPublicAccessBlock of the account: each bucket has its own, and there is none for all of them.
+pub fn account_block(_: &Authorised<OnAccount>) -> S3Result<Answer> {
+    Err(Code::NoSuchPublicAccessBlockConfiguration.into())
+}
 
 /// Answers GetBucketAbac: tags of buckets take no part in the decision.
 pub fn abac(_: &Authorised<OnBucket>) -> S3Result<Answer> {
@@ -20,9 +31,31 @@ pub fn accelerate(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(Writer::new("AccelerateConfiguration")))
 }
 
+/// Answers PutBucketAccelerateConfiguration, which can only say that the bucket is as it is.
+pub async fn put_accelerate(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let root = xml::parse(&document, "AccelerateConfiguration")?;
+    root.only(&["Status"])?;
+    match root.required_text("Status")?.trim() {
+        "Suspended" => Ok(respond::empty(StatusCode::OK)),
+        "Enabled" => Err(S3Error::not_implemented("Transfer acceleration")),
+        _ => Err(Code::MalformedXML.into()),
+    }
+}
+
 /// Answers GetBucketLogging.
 pub fn logging(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(Writer::new("BucketLoggingStatus")))
+}
+
+/// Answers PutBucketLogging. An empty document disables logging, which is never enabled.
+pub async fn put_logging(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let root = xml::parse(&document, "BucketLoggingStatus")?;
+    match root.only(&["LoggingEnabled"])?.is_empty() {
+        true => Ok(respond::empty(StatusCode::OK)),
+        false => Err(S3Error::not_implemented("Logging of a bucket")),
+    }
 }
 
 /// Answers GetBucketReplication.
@@ -31,12 +64,33 @@ pub fn replication(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Err(none.with("BucketName", &on.bucket().name))
 }
 
+/// Answers DeleteBucketReplication: there is none, and S3 says so to nobody who deletes it.
+pub fn delete_replication(_: &Authorised<OnBucket>) -> Answer {
+    respond::empty(StatusCode::NO_CONTENT)
+}
+
+/// Answers deletions of configurations that have an id: there are none.
+pub fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    match call.target.query.single("id")? {
+        Some(_) => Err(no_configuration(on)),
+        None => Err(S3Error::argument(
+            "id",
+            "",
+            "The id of a configuration is missing.",
+        )),
+    }
+}
+
+fn no_configuration(on: &Authorised<OnBucket>) -> S3Error {
+    let none = S3Error::from(Code::NoSuchConfiguration);
+    none.with("BucketName", &on.bucket().name)
+}
+
 /// Answers the lists of configurations that have an id, and requests for one of them: there are
 /// none.
 pub fn list(call: &Call<'_>, on: &Authorised<OnBucket>, op: BucketOp) -> S3Result<Answer> {
     if call.target.query.single("id")?.is_some() {
-        let none = S3Error::from(Code::NoSuchConfiguration);
-        return Err(none.with("BucketName", &on.bucket().name));
+        return Err(no_configuration(on));
     }
     let mut xml = Writer::new(match op {
         BucketOp::ListBucketAnalyticsConfigurations => "ListBucketAnalyticsConfigurationResult",

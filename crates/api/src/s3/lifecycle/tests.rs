@@ -110,6 +110,11 @@ fn refusals_of_actions() {
         "<Expiration><Days>1</Days><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>",
         "<Expiration><ExpiredObjectDeleteMarker>maybe</ExpiredObjectDeleteMarker></Expiration>",
         "<Expiration><Date>soon</Date></Expiration>",
+        "<Expiration><Date>2030-W01-1</Date></Expiration>",
+        "<Expiration><Date>2030-001</Date></Expiration>",
+        "<Expiration><Date>20300101</Date></Expiration>",
+        "<Expiration><Date>20300101T000000Z</Date></Expiration>",
+        "<Expiration><Date>2030-01-01T00:00:00</Date></Expiration>",
         "<Expiration><Days>1</Days></Expiration><Expiration><Days>1</Days></Expiration>",
         "<NoncurrentVersionExpiration/>",
         "<NoncurrentVersionExpiration><NewerNoncurrentVersions>1</NewerNoncurrentVersions></NoncurrentVersionExpiration>",
@@ -122,15 +127,16 @@ fn refusals_of_actions() {
         "2026-11-22T01:00:00Z",
         "2026-11-22T00:00:00+01:00",
         "2026-11-22T00:00:00.5Z",
+        "9999-12-31T00:00:00-01:00",
+        "9999-12-31T23:00:00-23:00",
     ] {
         let date = format!("<Expiration><Date>{date}</Date></Expiration>");
         refused(ALL, &date, Code::InvalidArgument);
     }
     for date in [
         "2026-11-22",
-        "2026-11-22T00:00:00",
+        "2026-11-22T00:00:00Z",
         "2026-11-22T01:00:00+01:00",
-        "20261122T000000Z",
     ] {
         let date = format!("<Expiration><Date>{date}</Date></Expiration>");
         let found = with(ALL, &date).unwrap().rules[0].expiration;

@@ -37,6 +37,8 @@ fn headers_of_new_objects_are_read() {
         &[(MODE, "GOVERNANCE"), (UNTIL, "2025-12-31T00:00:00Z")],
         &[(MODE, "GOVERNANCE"), (UNTIL, "2226-12-31T00:00:00Z")],
         &[(MODE, "GOVERNANCE"), (UNTIL, "tomorrow")],
+        &[(MODE, "GOVERNANCE"), (UNTIL, "2027-W01-1T00:00:00Z")],
+        &[(MODE, "GOVERNANCE"), (UNTIL, "20270101T000000Z")],
         &[(HOLD, "on")],
     ] {
         let wrong = of_headers(&headers(wrong), NOW);
@@ -70,6 +72,17 @@ fn malformed_documents_are_refused() {
     assert_eq!(code(configuration(disabled)), malformed);
     let half = b"<Retention><Mode>GOVERNANCE</Mode></Retention>";
     assert_eq!(code(retention(half, NOW)), malformed);
+    for until in [
+        "2027-W01-1T00:00:00Z",
+        "2027-001T00:00:00Z",
+        "20270101T000000Z",
+        "2027-01-01",
+    ] {
+        let text = format!(
+            "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>{until}</RetainUntilDate></Retention>"
+        );
+        assert_eq!(code(retention(text.as_bytes(), NOW)), malformed, "{until}");
+    }
     assert_eq!(retention(b"<Retention/>", NOW), Ok(None));
     let hold = b"<LegalHold><Status>MAYBE</Status></LegalHold>";
     assert_eq!(code(legal_hold(hold)), malformed);

@@ -95,8 +95,6 @@ fn missing_features_are_not_implemented() {
             assert_ne!(result, plain, "{method} {path}?{name}");
         }
     }
-    assert_eq!(code("DELETE", "/b?acl"), Some(Code::NotImplemented));
-    assert_eq!(code("PUT", "/b?versions"), Some(Code::NotImplemented));
     assert_eq!(code("PUT", "/b?unheard-of"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/?session"), Some(Code::NotImplemented));
     // Links have such parameters.
@@ -104,7 +102,23 @@ fn missing_features_are_not_implemented() {
         routed("GET", "/b/k?unheard-of&v=", false),
         Ok(Operation::Object(ObjectOp::GetObject))
     );
-    assert_eq!(code("PUT", "/b?replication"), Some(Code::NotImplemented));
+    for (method, uri) in [
+        ("PUT", "/b?replication"),
+        ("PUT", "/b?abac"),
+        ("POST", "/b?metadataTable"),
+        ("GET", "/b?session"),
+        ("GET", "/b/k?torrent"),
+        ("POST", "/b/k?restore"),
+        ("POST", "/b/k?select&select-type=2"),
+        ("PUT", "/b/k?encryption"),
+        ("DELETE", "/b/k?annotation"),
+    ] {
+        assert_eq!(
+            code(method, uri),
+            Some(Code::NotImplemented),
+            "{method} {uri}"
+        );
+    }
     assert_eq!(code("PATCH", "/b/k"), Some(Code::MethodNotAllowed));
     assert_eq!(code("PUT", "/"), Some(Code::MethodNotAllowed));
     assert_eq!(code("POST", "/b/k"), Some(Code::MethodNotAllowed));
@@ -112,6 +126,31 @@ fn missing_features_are_not_implemented() {
         code("PUT", "/b/k?partNumber=1"),
         Some(Code::InvalidArgument)
     );
+}
+
+/// Where S3 has no such operation, nothing is missing: the method is wrong.
+#[test]
+fn wrong_methods_are_not_allowed() {
+    for (method, uri) in [
+        ("POST", "/b?cors"),
+        ("POST", "/b?policy"),
+        ("PUT", "/b?location"),
+        ("PUT", "/b?policyStatus"),
+        ("PUT", "/b?versions"),
+        ("DELETE", "/b?acl"),
+        ("DELETE", "/b?versioning"),
+        ("GET", "/b?delete"),
+        ("GET", "/b?restore"),
+        ("PUT", "/b?metadataTable"),
+        ("DELETE", "/b/k?acl"),
+        ("PUT", "/b/k?torrent"),
+    ] {
+        assert_eq!(
+            code(method, uri),
+            Some(Code::MethodNotAllowed),
+            "{method} {uri}"
+        );
+    }
 }
 
 /// Each operation needs an action, and the action is on what the operation is on.

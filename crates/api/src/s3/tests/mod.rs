@@ -17,6 +17,7 @@ mod locks;
 mod names;
 mod objects;
 mod refusals;
+mod settings;
 mod tagging;
 mod uploads;
 mod versions;
