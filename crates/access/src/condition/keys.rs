@@ -62,7 +62,7 @@ const OF_TAGS: [&str; 4] = [
     "s3:requestobjecttag/",
 ];
 
-/// The keys of listings.
+/// The keys of listings. Who listens to events may be limited to a prefix, too.
 const OF_LISTINGS: [&str; 3] = ["s3:delimiter", "s3:max-keys", "s3:prefix"];
 
 /// Returns true if S3 has this key, or if it is of another service. A key is in lower case.
@@ -77,6 +77,7 @@ pub fn fits(key: &str, actions: ActionSet) -> bool {
         Action::ListBucket,
         Action::ListBucketMultipartUploads,
         Action::ListBucketVersions,
+        Action::ListenBucketNotification,
     ];
     !OF_LISTINGS.contains(&key) || lists.iter().any(|action| actions.has(*action))
 }

@@ -308,6 +308,12 @@ fn policies_of_buckets_have_keys_that_their_requests_can_have() {
         let answered = error(&with(&[listing[0], listing[1], condition]));
         assert!(answered.starts_with(of_listing), "{key}: {answered}");
     }
+    let listening = [
+        ("Action", r#""s3:ListenBucketNotification""#),
+        ("Resource", r#""arn:aws:s3:::bucket""#),
+        ("Condition", &keyed("s3:prefix")),
+    ];
+    assert_eq!(error(&with(&listening)), "accepted");
     let text = with(&[("Condition", &keyed("s3:prefx"))]);
     let (stored, unreadable) = (Policy::stored(&text), Policy::stored("{"));
     assert_ne!(stored, unreadable, "a policy that is stored stays readable");
