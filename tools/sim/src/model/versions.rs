@@ -226,7 +226,10 @@ impl Model for Versions {
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
         let mut world = last.clone();
         match action {
-            Action::Begin(c) => self.begin(&mut world, c),
+            Action::Begin(c) => {
+                world.stop_moving(c);
+                self.begin(&mut world, c);
+            }
             Action::Deliver(packet) => {
                 world.network.remove(&packet);
                 self.deliver(&mut world, packet);

@@ -1,7 +1,7 @@
 //! The move of all versions to the newest layout version, and the retirement of the oldest one.
 //!
-//! The driver lists the rows of a majority, and brings each of them to all replicas. That a request for a copy and its
-//! answer take a time each makes no difference, so a replica takes a copy in one step.
+//! The driver lists the rows of a majority, and brings each of them to all replicas. A replica takes a copy and answers
+//! in one step: the time between them makes no difference.
 
 use std::collections::BTreeMap;
 
@@ -30,6 +30,8 @@ pub struct Moving {
     /// The first page of the lists that are read: the objects' row.
     pages: BTreeMap<usize, Vec<Listed>>,
     doing: Option<Work>,
+    /// True until all rows are moved, or the driver has crashed.
+    runs: bool,
 }
 
 /// The work on a listed row.
@@ -38,7 +40,7 @@ struct Work {
     listed: Listed,
     /// The number of looks at the version.
     looks: u8,
-    /// What is brought to all replicas.
+    /// The copies for all replicas.
     copies: Option<Copies>,
 }
 
@@ -68,9 +70,16 @@ pub enum Step {
 impl World {
     /// Returns true if a client moves versions.
     pub(super) fn is_moving(&self, client: usize) -> bool {
-        self.moving
-            .as_ref()
-            .is_some_and(|moving| moving.client == client)
+        let moving = self.moving.as_ref();
+        moving.is_some_and(|moving| moving.client == client && moving.runs)
+    }
+
+    /// Notes that a client begins another task. A move that it had begun was given up.
+    pub(super) fn stop_moving(&mut self, client: usize) {
+        let moving = self.moving.as_mut();
+        if let Some(moving) = moving.filter(|moving| moving.client == client) {
+            moving.runs = false;
+        }
     }
 }
 
@@ -97,14 +106,16 @@ impl Versions {
             retirement: Retirement::of(oldest),
             pages: BTreeMap::new(),
             doing: None,
+            runs: true,
         });
+        self.end_if_complete(world);
     }
 
     pub(super) fn moving_actions(&self, world: &World, actions: &mut Vec<Action>) {
         let Some(moving) = &world.moving else {
             return;
         };
-        if world.clients[moving.client].is_idle() {
+        if !moving.runs || world.clients[moving.client].is_idle() {
             return;
         }
         match &moving.doing {
@@ -152,6 +163,7 @@ impl Versions {
                             .on_listed(n, first.into_iter().chain(kept));
                     }
                 }
+                self.end_if_complete(world);
             }
             Step::Begin(row, name) => {
                 moving.doing = Some(Work {
@@ -282,6 +294,7 @@ impl Versions {
             Row::Kept(_) => self.work(world, Call::Look(listed), OfClient::Settle),
         }
     }
+
     /// Ends the work on a row.
     fn finish(&self, world: &mut World) {
         let Some(moving) = &mut world.moving else {
@@ -290,7 +303,15 @@ impl Versions {
         if let Some(work) = moving.doing.take() {
             moving.retirement.on_read(work.listed);
         }
-        if moving.retirement.is_complete(self.rules) {
+        self.end_if_complete(world);
+    }
+
+    /// Lets the driver go on with its other tasks once all rows are moved.
+    fn end_if_complete(&self, world: &mut World) {
+        if let Some(moving) = &mut world.moving
+            && moving.retirement.is_complete(self.rules)
+        {
+            moving.runs = false;
             world.clients[moving.client].crash();
         }
     }
