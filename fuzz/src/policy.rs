@@ -152,7 +152,7 @@ fn differential(mut source: Source<'_>) {
     let count = source.byte() % 3 + 1;
     let statements: Vec<Value> = (0..count).map(|_| statement(&mut source)).collect();
     let text = json!({ "Version": version, "Statement": statements });
-    // The parser refuses more than the reference does, and least of what is stored.
+    // The parser refuses more than the reference does. It refuses least of a stored policy.
     let policy = Policy::stored(&text.to_string());
     if policy == Policy::stored("") {
         return;

@@ -62,7 +62,7 @@ const OF_TAGS: [&str; 4] = [
     "s3:requestobjecttag/",
 ];
 
-/// The keys of listings. Who listens to events may be limited to a prefix, too.
+/// The keys of listings. Policies may limit listeners to a prefix, too.
 const OF_LISTINGS: [&str; 3] = ["s3:delimiter", "s3:max-keys", "s3:prefix"];
 
 /// Returns true if S3 has this key, or if it is of another service. A key is in lower case.

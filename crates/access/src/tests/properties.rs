@@ -168,7 +168,7 @@ proptest! {
             keys: &all,
         };
         let expected = reference::evaluate(&policy, &asked);
-        // What is set is refused for more reasons than what is stored.
+        // A policy that is set is refused for more reasons than one that is stored.
         let parsed = Policy::stored(&policy.to_string());
         prop_assert_ne!(&parsed, &Policy::stored(""), "{}", policy);
         let request = Request {

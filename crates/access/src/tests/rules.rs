@@ -47,7 +47,7 @@ fn grants_include_the_actions_of_their_level_and_no_others() {
         let expected = matches!(action.level(), Level::Any | Level::Read);
         assert_eq!(allowed, expected, "{}", action.name());
         let all = ask(user("AK1"), action, &with(ALL)).is_allowed();
-        // What is of the account is of no bucket.
+        // The account's block is of no bucket.
         let is_of_buckets =
             action.service() == "s3" && action != Action::GetAccountPublicAccessBlock;
         assert_eq!(all, is_of_buckets, "{}", action.name());

@@ -1,6 +1,6 @@
 //! Configurations that no bucket can have: reading one answers as S3 does for a bucket that never
-//! had it, because tools read all configurations of a bucket. Requests for what is so already are
-//! answered, too. Writing a configuration is not implemented.
+//! had it, because tools read all configurations of a bucket. Requests to turn one
+//! off succeed, because it is off. Writing a configuration is not implemented.
 
 use http::StatusCode;
 
@@ -31,7 +31,7 @@ pub fn accelerate(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(Writer::new("AccelerateConfiguration")))
 }
 
-/// Answers PutBucketAccelerateConfiguration, which can only say that the bucket is as it is.
+/// Answers PutBucketAccelerateConfiguration, which can only turn acceleration off.
 pub async fn put_accelerate(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "AccelerateConfiguration")?;
@@ -64,7 +64,7 @@ pub fn replication(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     Err(none.with("BucketName", &on.bucket().name))
 }
 
-/// Answers DeleteBucketReplication: there is none, and S3 says so to nobody who deletes it.
+/// Answers DeleteBucketReplication. There is none, and S3 confirms the deletion all the same.
 pub fn delete_replication(_: &Authorised<OnBucket>) -> Answer {
     respond::empty(StatusCode::NO_CONTENT)
 }

@@ -3,18 +3,16 @@
 //! A client that is still sending must see the answer. A connection that is closed while bytes come is reset, and the
 //! answer may be lost with it (RFC 9112, section 9.6). So a little more is read beside the answer.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Version, header};
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
 use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 
-use crate::s3::body::{Body, BoxError, RequestBody};
+use crate::s3::body::RequestBody;
 use crate::s3::respond::Answer;
 
 /// The most bytes that are read and discarded, and the time for it.
@@ -35,8 +33,12 @@ pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answe
         if expects && !body.is_touched() {
             closes = true;
             let inner = std::mem::take(answer.body_mut());
-            let rest = Some(body);
-            *answer.body_mut() = Answering { inner, rest }.boxed_unsync();
+            let mut rest = Rest(Some(body));
+            let answering = inner.map_frame(move |frame: Frame<Bytes>| {
+                rest.drain();
+                frame
+            });
+            *answer.body_mut() = answering.boxed_unsync();
         } else {
             tokio::spawn(body.drain(DRAIN_BYTES, DRAIN_TIME));
         }
@@ -47,44 +49,20 @@ pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answe
     }
 }
 
-/// The body of an answer. Hyper asks for it once it has sent the head, so that nothing that is read from then on makes
-/// it send `100 Continue`.
-struct Answering {
-    inner: Body,
-    rest: Option<RequestBody>,
-}
+/// The rest of a body, which is read once the answer's own body is asked for, or dropped. Hyper has sent the head by
+/// then, so that nothing that is read makes it send `100 Continue`.
+struct Rest(Option<RequestBody>);
 
-impl Answering {
+impl Rest {
     fn drain(&mut self) {
-        if let (Some(rest), Ok(runtime)) = (self.rest.take(), Handle::try_current()) {
+        if let (Some(rest), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(rest.drain(DRAIN_BYTES, DRAIN_TIME));
         }
     }
 }
 
-impl Drop for Answering {
+impl Drop for Rest {
     fn drop(&mut self) {
         self.drain();
-    }
-}
-
-impl http_body::Body for Answering {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.drain();
-        Pin::new(&mut self.inner).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
     }
 }
