@@ -195,3 +195,17 @@ pub(super) async fn finished(answer: oneshot::Receiver<Result<()>>) -> Result<()
     let gone = |_| Err(Error::Failed("the storage threads have ended".into()));
     answer.await.unwrap_or_else(gone)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sync that has seen unsynced writes would find its segment gone, and fail the disk.
+    #[test]
+    fn no_sync_runs_while_a_segment_is_removed() {
+        let sync = SegmentSync::default();
+        let is_held = sync.remove(|| Ok(sync.syncing.is_locked()));
+        assert!(is_held.unwrap());
+        assert!(!sync.syncing.is_locked());
+    }
+}

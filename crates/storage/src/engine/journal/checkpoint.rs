@@ -123,11 +123,22 @@ impl Core {
         for (at, (tree, key, value)) in changes.iter().enumerate().skip(progress.1) {
             if batch.change(tree, key, value.map(|value| &value[..]))? {
                 progress.1 = at + 1;
+                self.rest();
             }
         }
         batch.finish(Some(Link {
             journal: self.log.name,
             applied: generation,
         }))
+    }
+
+    /// Rests between two transactions of a checkpoint. Otherwise each flush of the journal would stand behind a large
+    /// one. It does not if the next checkpoint is due, nor when the journal is closed.
+    fn rest(&self) {
+        let is_late = self.state.read().active.bytes() >= self.limits.memory_bytes;
+        let mut work = self.work.lock();
+        if self.has_thread && !is_late && !work.closed {
+            self.wake.wait_for(&mut work, self.limits.rest);
+        }
     }
 }

@@ -65,6 +65,8 @@ pub struct JournalLimits {
     /// The size of the transactions of a checkpoint, in bytes of keys and values, with one page for
     /// each change: keys in no order are each on a page of their own.
     pub batch_bytes: usize,
+    /// The pause between two transactions of a checkpoint, in which the journal has the disk for itself.
+    pub rest: Duration,
     /// The length of a file at which a checkpoint begins, in bytes: a key that is written again and
     /// again takes room in the file and none in memory.
     pub file_bytes: u64,
@@ -80,7 +82,8 @@ impl Default for JournalLimits {
     fn default() -> JournalLimits {
         JournalLimits {
             memory_bytes: 16 << 20,
-            batch_bytes: 16 << 20,
+            batch_bytes: 4 << 20,
+            rest: Duration::from_millis(40),
             file_bytes: 32 << 20,
             growth_bytes: 1 << 20,
             segment_bytes: 32 << 20,

@@ -118,6 +118,7 @@ fn a_damaged_header_of_the_newest_generation_is_no_end() {
 #[test]
 fn a_long_file_begins_a_checkpoint() {
     let world = World::new(JournalLimits {
+        rest: Duration::ZERO,
         memory_bytes: 1 << 20,
         batch_bytes: 4096,
         file_bytes: 64 << 10,

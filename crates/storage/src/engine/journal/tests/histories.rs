@@ -168,6 +168,7 @@ fn random_histories_lose_nothing_that_was_synced() {
     for seed in 0..150 {
         let random = &SeededRandom::new(seed);
         let world = World::new(JournalLimits {
+            rest: Duration::ZERO,
             memory_bytes: 1000 + below_u64(random, 20_000) as usize,
             batch_bytes: 100 + below_u64(random, 8000) as usize,
             file_bytes: 1 << 20,

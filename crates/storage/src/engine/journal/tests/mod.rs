@@ -185,6 +185,7 @@ fn content_that_looks_like_a_record_is_content() {
 #[test]
 fn a_full_disk_refuses_and_goes_on() {
     let world = World::new(JournalLimits {
+        rest: Duration::ZERO,
         memory_bytes: 64 << 10,
         batch_bytes: 4096,
         file_bytes: 1 << 20,
@@ -243,6 +244,7 @@ fn a_start_on_a_full_disk_needs_no_new_file() {
 #[test]
 fn a_checkpoint_that_fails_is_repeated() {
     let world = World::new(JournalLimits {
+        rest: Duration::ZERO,
         memory_bytes: 2000,
         batch_bytes: 4096,
         file_bytes: 1 << 20,
@@ -298,6 +300,7 @@ fn an_idle_journal_brings_its_changes_to_the_engine() {
 #[test]
 fn a_thread_makes_checkpoints_while_writers_and_readers_go_on() {
     let world = World::new(JournalLimits {
+        rest: Duration::ZERO,
         memory_bytes: 20_000,
         batch_bytes: 2000,
         file_bytes: 1 << 20,
