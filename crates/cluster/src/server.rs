@@ -1,5 +1,6 @@
 //! Hands the calls of other nodes to their handlers.
 
+use std::fmt::Display;
 use std::sync::{Arc, Weak};
 
 use archipel_base::NodeId;
@@ -10,6 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::cluster::Inner;
+use crate::data::Data;
 use crate::data::serve::{serve_fetch, serve_upload};
 use crate::layout::Epoch;
 use crate::node::detach::DetachOnDrop;
@@ -28,7 +30,28 @@ impl NodeService {
 }
 
 fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, String> {
-    codec::decode(bytes).map_err(|error| error.to_string())
+    codec::decode(bytes).map_err(text)
+}
+
+fn encode<T: Versioned>(reply: &T) -> Result<Bytes, String> {
+    Ok(codec::encode(reply).into())
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// Answers a request for a row.
+async fn serve_row(data: &Arc<Data>, from: NodeId, call: RowCall) -> Result<Bytes, String> {
+    let is_read = matches!(call.request, Request::Read { .. });
+    let reply = if is_read && call.address.epoch <= data.epochs.number() {
+        data.serve_row(from, call).await
+    } else {
+        // The call must finish even if its caller goes away.
+        let data = data.clone();
+        DetachOnDrop::new(async move { data.serve_row(from, call).await }).await
+    };
+    encode(&reply)
 }
 
 #[async_trait]
@@ -50,46 +73,25 @@ impl Service for NodeService {
         }
         // Requests for rows name their epoch, so that the replica itself refuses them.
         if let method::COUNTERS | method::FEED | method::RELAY = name {
-            data.check_level().map_err(|error| error.to_string())?;
+            data.check_level().map_err(text)?;
         }
         match name {
-            method::ROW => {
-                let call: RowCall = decode(&request)?;
-                let is_read = matches!(call.request, Request::Read { .. });
-                let reply = if is_read && call.address.epoch <= data.epochs.number() {
-                    data.serve_row(from, call).await
-                } else {
-                    // The call must finish even if its caller goes away.
-                    let data = data.clone();
-                    DetachOnDrop::new(async move { data.serve_row(from, call).await }).await
-                };
-                Ok(codec::encode(&reply).into())
-            }
+            method::ROW => serve_row(data, from, decode(&request)?).await,
             method::ROWS => {
                 let calls = decode(&request)?;
                 // As with the write of one row.
                 let data = data.clone();
                 let reply = async move { data.serve_rows(from, calls).await };
-                Ok(codec::encode(&DetachOnDrop::new(reply).await).into())
+                encode(&DetachOnDrop::new(reply).await)
             }
-            method::LIST => {
-                let reply = data.serve_list(from, decode(&request)?).await?;
-                Ok(codec::encode(&reply).into())
-            }
+            method::LIST => encode(&data.serve_list(from, decode(&request)?).await?),
             method::COUNTERS => {
                 let CountersCall { partition, groups } = decode(&request)?;
                 let counted = data.counters_here(partition, groups).await;
-                let counted = counted.map_err(|error| error.to_string())?;
-                Ok(codec::encode(&CountersReply(counted)).into())
+                encode(&CountersReply(counted.map_err(text)?))
             }
-            method::FEED => {
-                let reply = data.serve_feed(decode(&request)?).await;
-                Ok(codec::encode(&reply).into())
-            }
-            method::RELAY => {
-                let reply = data.serve_relay(decode(&request)?).await;
-                Ok(codec::encode(&reply).into())
-            }
+            method::FEED => encode(&data.serve_feed(decode(&request)?).await),
+            method::RELAY => encode(&data.serve_relay(decode(&request)?).await),
             method::EPOCH => {
                 data.hear_epoch(from, &request);
                 data.epochs.settled().await;
@@ -97,25 +99,16 @@ impl Service for NodeService {
                 Ok(epoch.encode().into())
             }
             method::PROPOSE => {
-                let epoch = Epoch::decode(&request).map_err(|error| error.to_string())?;
+                let epoch = Epoch::decode(&request).map_err(text)?;
                 let promised = data.promise_first(from, epoch).await;
                 promised.map(|()| Bytes::new())
             }
-            method::FATE => {
-                let reply = data.epochs.fate(&decode(&request)?).await?;
-                Ok(codec::encode(&reply).into())
-            }
-            method::VERIFY => {
-                let reply = upkeep.serve_verify(decode(&request)?);
-                Ok(codec::encode(&reply).into())
-            }
-            method::DIGEST => {
-                let reply = upkeep.serve_digests(decode(&request)?).await?;
-                Ok(codec::encode(&reply).into())
-            }
+            method::FATE => encode(&data.epochs.fate(&decode(&request)?).await?),
+            method::VERIFY => encode(&upkeep.serve_verify(decode(&request)?)),
+            method::DIGEST => encode(&upkeep.serve_digests(decode(&request)?).await?),
             method::MAINTENANCE => {
                 let status = upkeep.serve_maintenance(decode(&request)?).await;
-                Ok(codec::encode(&status.map_err(|error| error.to_string())?).into())
+                encode(&status.map_err(text)?)
             }
             method::GOSSIP => data.gossip(from, request).await,
             method::NOTICE => match data.hear_notice(request).await {

@@ -22,6 +22,7 @@ use archipel_base::{Id, boxed};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::Model;
 use crate::bucket::{AccessKey, Bucket, CorsRule, Grant, GrantChange, Named, Permissions};
@@ -35,6 +36,9 @@ use crate::website::Website;
 pub(crate) use cache::{Cached, Control};
 pub use keys::check_access_key;
 pub(crate) use keys::random_text;
+
+/// How many partitions of a bucket are asked for their counters at once: all of a new bucket.
+const COUNTERS_AT_ONCE: usize = rowkeys::NEW_BUCKET_SHARDS as usize;
 
 pub(crate) fn row(metadata: Vec<u8>) -> Value {
     Value {
@@ -332,13 +336,15 @@ impl Model {
     /// Returns the number of objects and bytes in a bucket.
     #[boxed]
     pub async fn bucket_usage(&self, bucket: &Bucket) -> Result<Usage, Error> {
-        let mut usage = Usage::default();
-        for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
-            let (objects, bytes) = self.cluster().counter(partition, bucket.id).await?;
+        let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id).into_iter();
+        let counters = partitions.map(|partition| self.cluster().counter(partition, bucket.id));
+        let add = async |mut usage: Usage, (objects, bytes)| {
             usage.objects += objects;
             usage.bytes += bytes;
-        }
-        Ok(usage)
+            Ok(usage)
+        };
+        let counters = stream::iter(counters).buffer_unordered(COUNTERS_AT_ONCE);
+        Ok(counters.try_fold(Usage::default(), add).await?)
     }
 }
 

@@ -287,3 +287,20 @@ async fn a_silent_replica_costs_writes_and_listings_nothing_and_reads_little() {
         }
     }
 }
+
+/// All partitions of the bucket are looked at together, before and behind the closed fences.
+#[tokio::test(start_paused = true)]
+async fn the_deletion_of_a_bucket_takes_twelve_round_trips() {
+    let (_world, model, bucket) = world().await;
+    let (deleted, n) = rounds(model.delete_bucket(&bucket)).await;
+    deleted.unwrap();
+    assert_eq!(n, 12.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_usage_of_a_bucket_takes_one_round_trip() {
+    let (_world, model, bucket) = world().await;
+    put(&model, &bucket, "key", 16).await;
+    let (usage, n) = rounds(model.bucket_usage(&bucket)).await;
+    assert_eq!((usage.unwrap().objects, n), (1, 1.0));
+}

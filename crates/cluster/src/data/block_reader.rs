@@ -25,8 +25,8 @@ mod prefetch;
 
 pub(crate) use prefetch::Prefetch;
 
-/// How long a piece of a stream may take before another replica is asked, and how many times as
-/// long if there is no other replica.
+/// The time limit for a piece of a stream before another replica is asked, and the limit if there
+/// is no other replica.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
 /// A replica that sends nothing for this many times its distance, or for this time if that is

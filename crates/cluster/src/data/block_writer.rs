@@ -28,11 +28,11 @@ use crate::node::group::Group;
 use crate::node::wire::{RowCall, RowReply, UploadOpen, frame, method};
 use crate::register::{Answer, ReplicaSet};
 
-/// How many blocks wait for one replica.
+/// The most blocks that wait for one replica.
 const QUEUE: usize = 4;
-/// How long a slow replica is awaited once a quorum has a block.
+/// The time for which a slow replica is awaited once a quorum has a block.
 const GRACE: Duration = Duration::from_secs(5);
-/// After how long a slow replica is asked for a sign of life.
+/// The time after which a slow replica is asked for a sign of life.
 const FIRST_DOUBT: Duration = Duration::from_millis(50);
 
 /// Blocks that are being written. Dropping it discards the blocks that no written row refers to.

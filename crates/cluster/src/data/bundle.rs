@@ -33,7 +33,7 @@ use crate::register::Request;
 
 /// The most requests of a message.
 const MOST_CALLS: usize = 512;
-/// How often operations that can go on are polled before their requests go out.
+/// The number of times that operations which can go on are polled before their requests go out.
 const POLLS_AT_ONCE: usize = 256;
 /// A message ends with the request with which it reaches this size, in bytes.
 const FULL_BYTES: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! What an update decides, and on what.
+//! The decision of an update, and the version that it decides about.
 
 use archipel_base::{Id, Stamp};
 use archipel_storage::Value;

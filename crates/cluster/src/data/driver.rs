@@ -57,7 +57,7 @@ pub(crate) struct Run<'a> {
     pub background: bool,
     /// True if the write lets space become free.
     pub frees: bool,
-    /// What the operation would take from a version of an object.
+    /// The thing that the operation would take from a version of an object.
     pub taking: Option<&'a Taking>,
     /// Rows that the operation's own writes bring with them.
     pub companions: Brings<'a>,

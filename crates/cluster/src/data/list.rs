@@ -8,7 +8,8 @@
 //! |---|---|
 //! | `ask` | requests to nodes, this one too, for pages |
 //! | `serve` | answers to such requests |
-//! | `fenced` | whether there are rows behind a closed write fence |
+//! | `fenced` | finds out if there are rows behind a closed write fence |
+//! | `settled` | listings of which each row is as a quorum holds it |
 //! | `scanned` | a live row without its payload |
 
 use std::collections::BTreeMap;
@@ -32,12 +33,13 @@ mod ask;
 mod fenced;
 mod scanned;
 mod serve;
+mod settled;
 
 pub use scanned::Scanned;
 
 pub(crate) use ask::ask;
 
-/// How often a listing begins again because the layout changed.
+/// The number of attempts at a listing while the layout changes.
 const RETRIES: usize = 5;
 
 impl Data {
@@ -81,20 +83,6 @@ impl Data {
         limit: usize,
     ) -> Result<Vec<Scanned>, Error> {
         let found = self.scan_some(partition, prefix, after, limit).await?;
-        found.damaged.map_or(Ok(found.rows), Err)
-    }
-
-    /// Returns all live rows of a partition whose keys begin with `prefix`, in order.
-    ///
-    /// # Errors
-    /// As [`scan`](Data::scan).
-    #[boxed]
-    pub async fn scan_whole(
-        self: &Arc<Data>,
-        partition: PartitionId,
-        prefix: &Bytes,
-    ) -> Result<Vec<Scanned>, Error> {
-        let found = self.scan_to_the_end(partition, prefix).await?;
         found.damaged.map_or(Ok(found.rows), Err)
     }
 
@@ -174,7 +162,7 @@ struct Found {
 }
 
 /// Returns the error of a scan that must find everything, and meets rows that cannot be read.
-fn damaged(page: &Listing) -> Error {
+pub(in crate::data) fn damaged(page: &Listing) -> Error {
     let first = page
         .damaged
         .first()
@@ -220,7 +208,7 @@ struct MergedPage {
     unsettled: Vec<Bytes>,
 }
 
-/// PageRequests by how long they are deferred and by the node that they go to. PageRequests about
+/// Requests by the time for which they are deferred and by the node that they go to. Requests about
 /// this node's own replicas have neither.
 type PageRequests = BTreeMap<(Option<Duration>, Option<NodeId>), Vec<PageRequest>>;
 

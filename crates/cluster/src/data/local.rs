@@ -22,7 +22,7 @@ use crate::node::throttle::Kind;
 use crate::node::wire::{CountersCall, CountersReply, RowCall, method};
 use crate::register::{Answer, ReplicaSet, Request};
 
-/// How long the counts of other replicas are awaited once a majority has answered.
+/// The time for which the counts of other replicas are awaited once a majority has answered.
 const FOR_THE_OTHERS: Duration = Duration::from_millis(200);
 
 impl Data {

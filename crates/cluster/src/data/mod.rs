@@ -7,7 +7,7 @@
 //! | `replicate` | brings rows to single replicas |
 //! | `companions` | rows that writes bring with them |
 //! | `queues` | queues of updates, one for each row |
-//! | `options`, `decision` | how a row is written; what an update decides, and on what |
+//! | `options`, `decision` | the options of a write; the decision of an update |
 //! | `intents` | writes to which another row points |
 //! | `driver` | drives one operation of the register: messages, hedging, retries |
 //! | `block_writer` | sends blocks to all replicas at once |
@@ -53,9 +53,9 @@ use queues::Queues;
 use relay::Relay;
 use watch::Watches;
 
-/// How many queues there are for fetches.
+/// The number of queues for fetches.
 const QUEUES: usize = 1024;
-/// How many rows may fetch blocks from other nodes at once.
+/// The most rows that fetch blocks from other nodes at once.
 const FETCHES: usize = 8;
 
 /// Rows, blocks and listings over all replicas. Derefs to the [`Node`] below.

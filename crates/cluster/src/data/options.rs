@@ -1,4 +1,4 @@
-//! How a row is written.
+//! The options of a write of a row.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl PointingRow {
 pub struct Guard {
     /// The row.
     pub row: RowKey,
-    /// What the write expects of the row, in the model's encoding.
+    /// The write's expectation of the row, in the model's encoding.
     pub expects: Bytes,
     /// True if a [limit](crate::Hooks::limit) that the row sets does not concern the write, because
     /// it adds nothing. A replica that lacks the row of the write would take it for an addition.
@@ -78,7 +78,7 @@ impl Guard {
     }
 }
 
-/// How a row is written: durability, guards, blocks.
+/// The options of a write of a row: durability, guards, blocks.
 #[derive(Clone)]
 pub struct WriteOptions<'a> {
     /// The durability before the write is acknowledged.
@@ -99,7 +99,7 @@ pub struct WriteOptions<'a> {
     /// True if the write takes no room and lets space become free. It is done even while disks are
     /// nearly full.
     pub frees: bool,
-    /// What an update would take from a version of an object.
+    /// The thing that an update would take from a version of an object.
     pub taking: Option<Taking>,
     /// True if a decision about a version must be promised by all replicas, not only by a quorum.
     pub by_all: bool,

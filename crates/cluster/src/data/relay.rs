@@ -18,10 +18,10 @@ mod follow;
 
 pub use follow::Relayed;
 
-/// How many messages are kept, and of how many bytes together.
+/// The most messages that are kept, and their most bytes together.
 const KEPT: usize = 10_000;
 const KEPT_BYTES: usize = 8 << 20;
-/// How many messages one answer holds, and of about how many bytes together.
+/// The most messages that one answer holds, and about their most bytes together.
 const TOLD: usize = 1000;
 const TOLD_BYTES: usize = 256 << 10;
 /// The longest message. It fits an answer beside others.

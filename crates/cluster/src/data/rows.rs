@@ -160,7 +160,7 @@ impl Data {
         self.read_as(Run { background, ..run }).await
     }
 
-    async fn read_version(
+    pub(in crate::data) async fn read_version(
         self: &Arc<Data>,
         key: &RowKey,
         guards: &[Guard],

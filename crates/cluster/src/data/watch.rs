@@ -29,13 +29,13 @@ use crate::error::Error;
 use crate::node::epochs::Listening;
 use crate::node::wire::{FeedCall, FeedReply, Position, method};
 
-/// How long a node holds a call for its feed while nothing changes. Calls end after 10 s.
+/// The time for which a node holds a call for its feed while nothing changes. Calls end after 10 s.
 const HOLD: Duration = Duration::from_secs(5);
-/// How long arming waits for feeds that are not followed yet.
+/// The time for which arming waits for feeds that are not followed yet.
 const ARM_TIME: Duration = Duration::from_secs(2);
 /// The pause before a lost feed is asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often a watch looks again while a feed is lost.
+/// The interval at which a watch looks again while a feed is lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// The watches of a node, and the feeds that it follows for them.
@@ -54,7 +54,7 @@ struct Watching {
     by_topic: BTreeMap<u64, Vec<(u64, Arc<Notify>)>>,
 }
 
-/// How well a feed is followed.
+/// The state of a feed that this node follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Follows {
     NotYet,
@@ -78,7 +78,7 @@ impl Watches {
         all.for_each(|(_, one)| one.notify_one());
     }
 
-    /// Notes how well a feed is followed. If that has changed, all watches begin again.
+    /// Notes the state of a feed. If it has changed, all watches begin again.
     fn note(&self, node: NodeId, now: Follows) {
         let before = self.followed.lock().insert(node, now);
         if before != Some(now) {

@@ -1,4 +1,4 @@
-//! Who is answered: nodes of the layout, and nodes that an operator admitted.
+//! The nodes that are answered: those of the layout, and those that an operator admitted.
 //!
 //! The cluster's secret opens the connection and no more. A node that nobody took in gets gossip and
 //! the epoch, which it needs to be taken in. [`layout::admission`](crate::layout) has the list.
@@ -14,11 +14,11 @@ use super::change::{epoch_of, no_layout, refused, successor_row};
 use crate::error::Error;
 use crate::layout::{Epoch, MAX_ADMITTED};
 
-/// How often strangers can make this node look for a newer epoch.
+/// The shortest pause between two looks for a newer epoch because of strangers.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a look may take.
+/// The time limit of a look.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a change of the list is tried while others change the layout.
+/// The number of attempts at a change of the list while others change the layout.
 const TRIES: u32 = 10;
 
 impl LayoutChanges {

@@ -11,19 +11,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_base::codec::{self, Versioned};
+use archipel_base::codec;
 use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, RowKey, Value};
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 use super::rebalance::{Work, moved};
+pub use super::staged::{LayoutChange, Staged};
 use crate::data::decision::Decision;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
-use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Redundancy, Role};
+use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Role};
 use crate::reconfigure::LayoutChanges;
 use crate::register::{self, epoch};
 
@@ -31,48 +31,6 @@ use crate::register::{self, epoch};
 const STAGED: &[u8] = b"ls";
 /// The prefix of the rows that hold the successors of epochs.
 const SUCCESSOR: u8 = b'e';
-
-/// Changes that are not applied yet.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Staged {
-    /// The layout version that they are to become: the next.
-    #[serde(rename = "v")]
-    pub version: u64,
-    /// How often the staged changes were edited since that version became the next. Applying names
-    /// it, so that an unseen edit is not applied.
-    #[serde(rename = "n", default)]
-    pub revision: u64,
-    /// New and changed roles; `None` takes a node out.
-    #[serde(rename = "r")]
-    pub roles: BTreeMap<NodeId, Option<Role>>,
-    /// The new redundancy, if it changes.
-    #[serde(rename = "c")]
-    pub redundancy: Option<Redundancy>,
-}
-
-impl Versioned for Staged {
-    const VERSION: u8 = 1;
-}
-
-impl Staged {
-    /// Returns true if nothing is to change.
-    pub fn is_empty(&self) -> bool {
-        self.roles.is_empty() && self.redundancy.is_none()
-    }
-}
-
-/// One change to stage.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LayoutChange {
-    /// A node takes part, or changes its role.
-    Assign(Role),
-    /// A node takes part no more.
-    Remove(NodeId),
-    /// The redundancy changes.
-    Redundancy(Redundancy),
-    /// All staged changes are dropped.
-    Revert,
-}
 
 /// The layout that applying the staged changes would lead to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,11 +50,11 @@ pub struct Progress {
     pub to_version: u64,
     /// Partitions whose replicas change.
     pub partitions: u32,
-    /// How many of these partitions are done, as far as this node knows.
+    /// The number of these partitions that are done, as far as this node knows.
     pub done: u32,
     /// Rows that were looked at so far.
     pub rows: u64,
-    /// Why the change does not continue, if so.
+    /// The reason why the change does not continue, if it does not.
     pub trouble: Option<String>,
     /// The node that moves the data, or will as soon as it answers.
     pub driver: NodeId,
@@ -146,10 +104,7 @@ impl LayoutChanges {
             .await?;
         let staged: Option<Staged> = row.and_then(|metadata| codec::decode(&metadata).ok());
         // Changes that were staged for a version that exists by now are over.
-        Ok(staged.filter(|s| s.version == next).unwrap_or(Staged {
-            version: next,
-            ..Staged::default()
-        }))
+        Ok(Staged::for_version(next, staged))
     }
 
     /// Stages changes, in addition to the staged ones.
@@ -165,33 +120,21 @@ impl LayoutChanges {
         let how = WriteOptions::durable(Durability::Fsync);
         self.update(&row, how, |current| {
             let staged = current.and_then(|value| codec::decode::<Staged>(&value.metadata).ok());
-            let mut staged = staged.filter(|s| s.version == next).unwrap_or(Staged {
-                version: next,
-                ..Staged::default()
-            });
-            staged.revision += 1;
-            for change in &changes {
-                match change {
-                    LayoutChange::Assign(role) => {
-                        staged.roles.insert(role.store.node, Some(role.clone()));
-                    }
-                    LayoutChange::Remove(node) => {
-                        staged.roles.insert(*node, None);
-                    }
-                    LayoutChange::Redundancy(redundancy) => staged.redundancy = Some(*redundancy),
-                    LayoutChange::Revert => {
-                        staged.roles.clear();
-                        staged.redundancy = None;
-                    }
-                }
+            if staged.as_ref().is_some_and(|staged| staged.version > next) {
+                return Decision::Abort(());
             }
-            Decision::<std::convert::Infallible>::Write(Some(Value {
+            let mut staged = Staged::for_version(next, staged);
+            staged.revision += 1;
+            changes.iter().for_each(|change| staged.add(change));
+            Decision::Write(Some(Value {
                 metadata: codec::encode(&staged).into(),
                 ..Value::default()
             }))
         })
         .await?
-        .unwrap_or_else(|never| match never {});
+        .map_err(|()| {
+            refused("changes are staged for a newer layout than this node knows; try again")
+        })?;
         self.staged().await
     }
 

@@ -4,9 +4,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `admission` | which nodes are answered |
-//! | `change` | staged changes, applying them, the epochs so far |
+//! | `change` | staging changes, applying them, the epochs so far |
 //! | `plan` | the layout that staged changes lead to |
 //! | `rebalance` | moves rows to their new replicas, and retires the older version |
+//! | `staged` | staged changes |
 //! | `remove_dead` | goes on without a node that is lost for good |
 //! | `stuck` | a layout on top of a change that cannot end |
 
@@ -18,6 +19,7 @@ pub mod change;
 pub(crate) mod plan;
 pub(crate) mod rebalance;
 pub mod remove_dead;
+mod staged;
 mod stuck;
 
 use tokio::sync::Mutex;

@@ -20,13 +20,14 @@ use crate::reconfigure::change::refused;
 use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules, versions};
 
-/// How many partitions are moved at once.
+/// The number of partitions that are moved at once.
 const PARTITIONS_AT_ONCE: usize = 16;
-/// How long a layout waits for a node that has just joined and has not learnt the cluster's layout.
+/// The time for which a layout waits for a node that has just joined and has not learnt the
+/// cluster's layout.
 const JOINING: Duration = Duration::from_secs(5);
-/// How often it looks.
+/// The pause between two looks at such a node.
 const JOINING_LOOK: Duration = Duration::from_millis(100);
-/// How often a node looks whether it has data to move.
+/// The interval at which a node looks for data to move.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// A row that a replica listed: its key, and the name of the version that it holds if it is an object's.

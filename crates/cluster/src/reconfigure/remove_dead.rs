@@ -19,17 +19,17 @@ use crate::reconfigure::LayoutChanges;
 use crate::reconfigure::change::{no_layout, refused};
 use crate::register::epoch::{may_lose, quorum_of};
 
-/// How long a node that is said to be lost may take to answer.
+/// The time that a node which is said to be lost has to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The position of partitions once a node is removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Position {
-    /// How many copies the oldest version has that has one on the node.
+    /// The number of copies in the oldest version that has one on the node.
     pub copies: usize,
-    /// How many copies are left, including those of nodes that do not answer.
+    /// The number of copies that are left, including those of nodes that do not answer.
     pub left: usize,
-    /// How many of the remaining copies are on nodes that answer.
+    /// The number of remaining copies on nodes that answer.
     pub answering: usize,
     /// True if a version that is older still has all rows, so that nothing is lost here.
     pub kept: bool,
@@ -54,7 +54,7 @@ pub struct Risk {
     pub store: StoreName,
     /// The oldest layout version that waits for the node.
     pub version: u64,
-    /// How many moving partitions have a copy on the node, by what is left of them.
+    /// The number of moving partitions with a copy on the node, by what is left of them.
     pub partitions: BTreeMap<Position, u32>,
     /// The same for the control partition, if the node has a copy of it.
     pub control: Option<Position>,

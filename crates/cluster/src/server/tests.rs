@@ -267,6 +267,26 @@ async fn a_node_that_a_newer_layout_takes_in_is_heard_at_once() {
     assert_eq!(c.epoch().unwrap().number(), 2);
 }
 
+/// Node c has not heard of version 2. It put its own changes, for version 2, in the place of those for version 3.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_knows_an_older_layout_replaces_no_staged_changes() {
+    let world = world(1).await;
+    let [a, b, c, new] = &world.nodes[..] else {
+        panic!()
+    };
+    world.network.cut(a.me().node, c.me().node);
+    let assign = LayoutChange::Assign(role(new, "a"));
+    a.layouts().stage(vec![assign]).await.unwrap();
+    a.layouts().apply(2, None).await.unwrap();
+    let remove = |node: &Cluster| vec![LayoutChange::Remove(node.me().node)];
+    let staged = a.layouts().stage(remove(new)).await.unwrap();
+    assert_eq!(c.epoch().unwrap().number(), 1);
+    world.network.end_all_cuts();
+    let refused = c.layouts().stage(remove(b)).await.unwrap_err();
+    assert!(refused.to_string().contains("newer layout"), "{refused}");
+    assert_eq!(a.layouts().staged().await.unwrap(), staged);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_learns_no_layouts_is_not_taken_in_and_drives_no_change() {
     let world = world(1).await;

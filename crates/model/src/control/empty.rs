@@ -1,9 +1,12 @@
-//! Whether a bucket is empty.
+//! Finds out if a bucket is empty.
+
+use std::future;
 
 use archipel_base::{PartitionId, boxed};
-use archipel_cluster::{ListEntry, ListQuery};
+use archipel_cluster::{Cluster, ListEntry, ListQuery};
 use archipel_storage::{RowMetadata, VersionKind};
 use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -12,32 +15,39 @@ use crate::rowkeys;
 
 /// The number of rows that are looked at together.
 const PAGE: usize = 16;
+/// How many listings are under way at once. All those of a new bucket take one round trip.
+const AT_ONCE: usize = 64;
 
-/// Returns the beginnings of the rows that a bucket's content is in: objects, kept versions of
-/// them, and K2V items.
-fn prefixes(bucket: &Bucket) -> [Bytes; 3] {
+/// Returns where a bucket's content is: for each partition the beginnings of the rows of objects, of kept
+/// versions of them, and of K2V items.
+fn places(
+    cluster: &Cluster,
+    bucket: &Bucket,
+) -> impl Iterator<Item = (PartitionId, Bytes)> + use<> {
     let id = &bucket.id;
-    [
+    let prefixes = [
         rowkeys::objects(id),
         rowkeys::versions(id),
         rowkeys::items(id),
-    ]
+    ];
+    let partitions = rowkeys::bucket_partitions(cluster, id).into_iter();
+    partitions.flat_map(move |partition| prefixes.clone().map(|prefix| (partition, prefix)))
 }
 
 impl Model {
     /// Returns true if a bucket is empty and stays so, once its write fences are closed at a quorum of
     /// each of its partitions.
     pub(super) async fn is_empty_behind_fences(&self, bucket: &Bucket) -> Result<bool, Error> {
-        for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
+        let looks = places(self.cluster(), bucket).map(async |(partition, prefix)| {
             let fence = rowkeys::write_fence(partition, &bucket.id);
-            for prefix in prefixes(bucket) {
-                let cluster = self.cluster();
-                if cluster.has_rows_fenced(partition, &prefix, &fence).await? {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
+            let cluster = self.cluster();
+            let has_rows = cluster.has_rows_fenced(partition, &prefix, &fence);
+            Ok(!has_rows.await?)
+        });
+        stream::iter(looks)
+            .buffer_unordered(AT_ONCE)
+            .try_all(future::ready)
+            .await
     }
 
     /// Returns true if a bucket is empty now.
@@ -46,14 +56,12 @@ impl Model {
     /// Errors of listing rows.
     #[boxed]
     pub async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
-        for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
-            for prefix in prefixes(bucket) {
-                if self.has_rows(partition, prefix).await? {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
+        let looks = places(self.cluster(), bucket)
+            .map(async |(partition, prefix)| Ok(!self.has_rows(partition, prefix).await?));
+        stream::iter(looks)
+            .buffer_unordered(AT_ONCE)
+            .try_all(future::ready)
+            .await
     }
 
     async fn has_rows(&self, partition: PartitionId, prefix: Bytes) -> Result<bool, Error> {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 
 use super::{GcTask, IsPlain};
+use crate::bucket::Named;
 use crate::error::{Error, damaged_row};
 use crate::form::{ContentForm, decode_parts, decode_tail};
 use crate::intents;
@@ -34,7 +35,7 @@ pub async fn run(
             }
             drop_unused_parts(cluster, upload, is_plain).await
         }
-        GcTask::Bucket { bucket } => drop_uploads(cluster, bucket).await.map(Some),
+        GcTask::Bucket { bucket, name } => drop_uploads(cluster, bucket, name).await.map(Some),
     }
 }
 
@@ -44,8 +45,26 @@ async fn is_used_elsewhere(cluster: &Cluster, content: &Id) -> bool {
     cluster.ask_all(content).await
 }
 
+/// Returns true if the row of a bucket holds it. The name may belong to another bucket by now.
+fn is_bucket(value: Option<Value>, bucket: &Id) -> Result<bool, Error> {
+    let Some(value) = value else {
+        return Ok(false);
+    };
+    let named = Named::bucket(&value.metadata).map_err(damaged_row)?;
+    Ok(named.is_some_and(|named| named.id == *bucket))
+}
+
 /// Aborts the uploads of a deleted bucket. Each abort queues a task for the upload's parts.
-async fn drop_uploads(cluster: &Cluster, bucket: &Id) -> Result<u64, Error> {
+///
+/// Only the bucket's settled row proves that the bucket is gone: a deletion that a minority accepted queues the
+/// task, too. A plain read proves that it is there.
+async fn drop_uploads(cluster: &Cluster, bucket: &Id, name: &str) -> Result<u64, Error> {
+    let row = rowkeys::bucket(name);
+    if is_bucket(cluster.read(&row).await?, bucket)?
+        || is_bucket(cluster.settle(&row).await?, bucket)?
+    {
+        return Ok(0);
+    }
     let prefix = rowkeys::uploads(bucket);
     let mut dropped = 0;
     for partition in rowkeys::bucket_partitions(cluster, bucket) {

@@ -34,6 +34,8 @@ pub(crate) enum GcTask {
     Bucket {
         #[serde(rename = "b")]
         bucket: Id,
+        #[serde(rename = "n")]
+        name: String,
     },
 }
 
@@ -47,7 +49,7 @@ impl GcTask {
         match self {
             GcTask::Tail { group, .. } => *group,
             GcTask::Upload(upload) => upload.parts().0,
-            GcTask::Bucket { bucket } => *bucket,
+            GcTask::Bucket { bucket, .. } => *bucket,
         }
     }
 
@@ -65,7 +67,7 @@ impl GcTask {
 /// this in the transaction of the change.
 pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Bytes> {
     let task = match rowkeys::kind(&key.key) {
-        Kind::Bucket => on_bucket_deleted(old, new),
+        Kind::Bucket => on_bucket_deleted(key, old, new),
         Kind::Upload => on_upload_changed(key, old, new),
         Kind::Object => on_object_replaced(key, old, new),
         Kind::Part => on_part_replaced(key, old, new),
@@ -81,12 +83,16 @@ pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Byte
     task.map(|task| codec::encode(&task).into())
 }
 
-fn on_bucket_deleted(old: &Value, new: Option<&Value>) -> Option<GcTask> {
+/// Returns a task for a bucket whose deletion this replica accepted. The deletion may be one that never takes effect.
+fn on_bucket_deleted(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<GcTask> {
     if new.is_some() {
         return None;
     }
     let bucket: Bucket = codec::decode(&old.metadata).ok()?;
-    Some(GcTask::Bucket { bucket: bucket.id })
+    Some(GcTask::Bucket {
+        bucket: bucket.id,
+        name: rowkeys::name_of(&key.key)?.to_owned(),
+    })
 }
 
 /// Returns a task for an upload that ends, and for one that a completion or an abort has marked:

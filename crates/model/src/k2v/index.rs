@@ -32,7 +32,7 @@ pub struct IndexQuery {
     pub reverse: bool,
 }
 
-/// What a partition key holds, as the nearest replica counts it.
+/// The items of a partition key, as the nearest replica counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Items that are not deleted.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use archipel_base::{Id, Stamp, boxed};
-use archipel_cluster::{Bundle, Current, Decision, Versioning, WriteOptions};
+use archipel_cluster::{Bundle, Current, Decision, WriteOptions};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -20,9 +20,9 @@ use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::rowkeys;
 
-/// How many items of a batch are written at once.
+/// The number of items of a batch that are written at once.
 const WRITES_AT_ONCE: usize = 1024;
-/// How far ahead a stamp may be of the clocks of other nodes: replicas refuse those beyond it.
+/// The largest lead of a stamp over the clocks of other nodes: replicas refuse those beyond it.
 const CLOCKS_APART_MS: u64 = 60_000;
 /// The pause of a poll after a read that failed.
 const READ_AGAIN: Duration = Duration::from_secs(1);
@@ -264,18 +264,9 @@ impl Model {
         let fence = self.open_fence_of(&bucket.id, &row);
         let commit = || async {
             let how = WriteOptions {
-                versioning: Versioning::Plain,
-                durability: self.durability(bucket),
                 guards: vec![fence.clone()],
-                yields: false,
-                pointing: None,
-                upload: None,
                 bundle: bundle.cloned(),
-                background: false,
-                taking: None,
-                by_all: false,
-                companions: Vec::new(),
-                frees: false,
+                ..WriteOptions::durable(self.durability(bucket))
             };
             let of = (&bucket.id, name.pk.as_str());
             let now_ms = self.now_ms();

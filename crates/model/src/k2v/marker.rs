@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::token::Token;
 use crate::error::Error;
 
-/// What a client has seen of the items of a partition key, by sort key.
+/// The items of a partition key that a client has seen, by sort key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Marker(pub BTreeMap<String, Token>);
 

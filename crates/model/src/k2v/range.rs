@@ -16,9 +16,9 @@ use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::rowkeys;
 
-/// How many ranges a node is asked for with one message.
+/// The most ranges that a node is asked for with one message.
 const RANGES_TOGETHER: usize = 64;
-/// How many items of a range are deleted at once.
+/// The number of items of a range that are deleted at once.
 const DELETIONS_AT_ONCE: usize = 256;
 
 /// A range of the items of a partition key.
@@ -287,8 +287,14 @@ impl Model {
         let mut walk = Walk::new(self, bucket, &range);
         let (bundle, mut deleted) = (&self.cluster().bundle(), 0);
         while !walk.ended {
-            let page = self.cluster().list(walk.query.clone()).await?;
-            let deletions = walk.take(page)?.into_iter().map(|(sk, version)| {
+            // Settled: a deletion that only a minority accepted must not hide an item.
+            let page = self.cluster().list_settled(walk.query.clone()).await?;
+            let lives = |(_, version): &(String, Version)| {
+                let seen = version.seen();
+                seen.is_some_and(|seen| seen.tombstone.is_none())
+            };
+            let living = walk.take(page)?.into_iter().filter(lives);
+            let deletions = living.map(|(sk, version)| {
                 let pk = range.pk.clone();
                 async move {
                     let name = ItemName { pk, sk };

@@ -84,7 +84,8 @@ impl Model {
         let (mut found, mut bytes) = (0, 0);
         let mut left = seen.cloned().unwrap_or_default();
         while !walk.ended {
-            let page = self.cluster().list(walk.query.clone()).await?;
+            // Settled: the marker says for good what the client has seen.
+            let page = self.cluster().list_settled(walk.query.clone()).await?;
             for (sk, version) in walk.take(page)? {
                 found += 1;
                 if found > MAX_POLLED_ITEMS {

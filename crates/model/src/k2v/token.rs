@@ -11,7 +11,7 @@ const TOMBSTONE: u8 = 2;
 const CHECK_BYTES: usize = 8;
 const MOST_BYTES: usize = 1 + 16 + 16 + CHECK_BYTES;
 
-/// What a client has seen of an item.
+/// The values of an item that a client has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Token {
     /// The stamp of the version that the client has seen.

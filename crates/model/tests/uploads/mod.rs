@@ -205,6 +205,41 @@ async fn no_completion_takes_effect_after_an_acknowledged_abort() {
     }
 }
 
+/// One replica accepted the deletion of the bucket, and a change of its settings was chosen instead. GC of that
+/// replica aborted the uploads of the bucket all the same.
+#[tokio::test(start_paused = true)]
+async fn uploads_stay_if_the_deletion_of_their_bucket_takes_no_effect() {
+    let mut queued = 0;
+    for moment in 0..44 {
+        let nodes = nodes().await;
+        let (model, bucket) = (nodes.models[0].clone(), nodes.bucket.clone());
+        let deletion = tokio::spawn(async move { model.delete_bucket(&bucket).await });
+        tokio::time::sleep(LATENCY / 4 + LATENCY / 2 * moment).await;
+        nodes.world.isolate(0);
+        deletion.abort();
+        let changed = nodes.models[1].set_cors(&nodes.bucket, Vec::new()).await;
+        queued += nodes.models[0].gc_tasks().await.unwrap();
+        nodes.world.network.end_all_cuts();
+        if changed.as_ref().err() == Some(&Error::NoSuchBucket) {
+            continue;
+        }
+        changed.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        // The fencing token of the deletion may be taken over.
+        for node in 0..3 {
+            nodes.world.set_clock_ahead(node, Duration::from_secs(60));
+        }
+        nodes.run_gc().await;
+        for node in 0..3 {
+            assert_eq!(nodes.listed(node).await, Ok(1), "{moment}, node {node}");
+        }
+    }
+    assert_ne!(
+        queued, 0,
+        "no deletion was cut off after a replica had accepted it"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_completions_and_aborts_at_once_one_takes_effect() {
     for round in 0..8 {

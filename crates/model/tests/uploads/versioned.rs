@@ -205,3 +205,53 @@ async fn a_completion_into_versions_takes_two_rounds() {
     nodes.complete(0, Condition::Always).await.unwrap();
     assert_eq!(begun.elapsed().as_millis() / LATENCY.as_millis(), 4);
 }
+
+/// One replica accepted the deletion of a noncurrent version, and a PUT was chosen instead. GC of that replica dropped
+/// the version's content, because the listing that it went by showed the tombstone, and no other replica had one.
+#[tokio::test(start_paused = true)]
+async fn a_version_keeps_its_content_if_its_deletion_takes_no_effect() {
+    let nodes = versioned().await;
+    nodes.complete(0, Condition::Always).await.unwrap();
+    let id = nodes.models[0]
+        .head_object(&nodes.bucket, "key")
+        .await
+        .unwrap()
+        .id;
+    nodes.put(1, "2").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    nodes.run_gc().await;
+
+    let (model, bucket) = (nodes.models[0].clone(), nodes.bucket.clone());
+    let deletion = tokio::spawn(async move {
+        let deleted = model.delete_version(&bucket, "key", id, false, Condition::Always);
+        deleted.await
+    });
+    tokio::time::sleep(2 * LATENCY + LATENCY / 2).await;
+    nodes.world.isolate(0);
+    deletion.abort();
+    assert_ne!(
+        nodes.models[0].gc_tasks().await.unwrap(),
+        0,
+        "the replica has not accepted it"
+    );
+    nodes.put(1, "3").await.unwrap();
+    nodes.world.network.end_all_cuts();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for _ in 0..2 {
+        nodes.models[0].run_all_gc_tasks().await.unwrap();
+    }
+    nodes.world.kill(0);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    match nodes.models[1].open_version(&nodes.bucket, "key", id).await {
+        // The deletion has taken effect after all.
+        Err(Error::NoSuchVersion) => {}
+        Err(error) => panic!("{error}"),
+        Ok(reader) => {
+            let (mut stream, mut length) = (reader.stream(0..u64::MAX), 0);
+            while let Some(piece) = stream.next().await {
+                length += piece.unwrap().len();
+            }
+            assert_eq!(length, 5 << 20);
+        }
+    }
+}

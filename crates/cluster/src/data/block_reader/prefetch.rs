@@ -32,9 +32,9 @@ pub(crate) struct Prefetch {
 
 #[derive(Default)]
 struct State {
-    /// How many replicas were asked and have not answered.
+    /// The number of replicas that were asked and have not answered.
     awaited: usize,
-    /// How long an answer usually takes, or more.
+    /// The usual time of an answer, or more.
     patience: Duration,
     came: Option<(Stamp, Source)>,
 }

@@ -1,4 +1,4 @@
-//! When an operation asks again, and when it ends without an answer.
+//! The times at which an operation asks again, and at which it ends without an answer.
 //!
 //! A failed call says little: the connection may have closed at that moment, or the node may have
 //! restarted. If a quorum needs the replica, it is asked again for a while with the same request.

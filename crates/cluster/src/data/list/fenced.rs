@@ -1,4 +1,4 @@
-//! Whether a partition has rows behind a closed write fence.
+//! Finds out if a partition has rows behind a closed write fence.
 
 use std::sync::Arc;
 

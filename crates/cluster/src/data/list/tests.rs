@@ -156,3 +156,25 @@ async fn several_partitions_are_listed_at_once_however_much_they_hold() {
         );
     }
 }
+
+/// One replica accepted a deletion, and another one a value. A node that lists and acts on what it sees may be the only
+/// one that sees it.
+#[tokio::test(start_paused = true)]
+async fn a_whole_scan_shows_what_a_quorum_holds() {
+    let world = three().await;
+    let [here, other, _] = &world.nodes[..] else {
+        panic!()
+    };
+    let stamp = |node: &Cluster| Stamp::new(node.now_ms() + 1, 0, archipel_base::Writer(9));
+    plant(here, key(7), stamp(here), None).await;
+    plant(here, key(60), stamp(here), Some(Value::default())).await;
+    let listed = here.list(all()).await.unwrap().entries.len();
+    assert_eq!(listed, 50, "a page shows what one replica has");
+    let (partition, prefix) = (PartitionId(0), Bytes::from_static(b"row "));
+    let seen = here.scan_whole(partition, &prefix).await.unwrap();
+    world.isolate(0);
+    let found = other.scan_whole(partition, &prefix).await.unwrap();
+    let keys = |rows: &[Scanned]| rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&seen), keys(&found));
+    assert!(seen.iter().all(|row| row.is_settled));
+}

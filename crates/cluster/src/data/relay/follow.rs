@@ -19,9 +19,9 @@ use crate::data::Data;
 use crate::error::Error;
 use crate::node::wire::{Position, RelayCall, RelayReply, method};
 
-/// How long a node holds a call while its model tells nothing. Calls end after 10 s.
+/// The time for which a node holds a call while its model tells nothing. Calls end after 10 s.
 const HOLD: Duration = Duration::from_secs(5);
-/// How long nodes are waited for that are asked for the first time.
+/// The time limit for the first answer of a node.
 const FIRST: Duration = Duration::from_secs(2);
 /// The pause before a node that did not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(1);

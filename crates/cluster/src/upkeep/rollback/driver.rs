@@ -184,8 +184,8 @@ impl Upkeep {
 }
 
 impl Upkeep {
-    /// Returns the nodes that have not told yet what they remember, and those that share partitions
-    /// with this store and do not know its mark.
+    /// Returns the nodes of the cluster that have not told yet what they remember, and those that share
+    /// partitions with this store and do not know its mark.
     fn whom_to_ask(&self, epoch: &Epoch, heard: &Heard) -> Vec<NodeId> {
         let Some(peers) = &self.peers else {
             return Vec::new();
@@ -198,8 +198,10 @@ impl Upkeep {
         let all = peers.directory.others();
         let unheard = all.iter().filter(|node| !heard.answered.contains(*node));
         let both: BTreeSet<NodeId> = untold.chain(unheard).copied().collect();
-        let here = both.into_iter();
-        here.filter(|node| !peers.directory.is_suspected(node))
+        // One answer that contradicts shuts this store out. So a stranger is not asked.
+        let admitted = both.into_iter().filter(|node| epoch.admits(node));
+        admitted
+            .filter(|node| !peers.directory.is_suspected(node))
             .collect()
     }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::data::options::WriteOptions;
+use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
 use crate::memory::World;
 use crate::node::history::{Contradiction, History, MAX_RUNS, Run};
 use crate::node::history_record as record;
@@ -126,6 +127,44 @@ async fn other_stores_hear_the_mark_of_a_store() {
             .iter()
             .all(|node| node.upkeep().rollback().is_none())
     );
+}
+
+/// Any machine with the cluster's secret can show itself as a node. One answer of it shut out every store that asked.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_cannot_say_that_a_store_was_rolled_back() {
+    let world = World::unfounded(4, Duration::from_millis(20), 1, Hooks::NONE);
+    let world = world.await.unwrap();
+    let roles = world.nodes[..3].iter().zip(["a", "b", "c"]);
+    let roles = roles.map(|(node, zone)| Role {
+        store: node.me(),
+        zone: zone.into(),
+        capacity_bytes: 1 << 40,
+    });
+    let layout = Layout {
+        version: 1,
+        redundancy: Redundancy {
+            replicas: 3,
+            zones: None,
+        },
+        roles: roles.collect(),
+        assignment: (0..PARTITIONS).flat_map(|_| 0..3).collect(),
+        control: vec![0, 1, 2],
+    };
+    let epoch = Epoch::first(Id([1; 16]), layout);
+    for node in &world.nodes {
+        node.learn(epoch.clone()).await.unwrap();
+    }
+    let (stranger, members) = world.nodes.split_last().unwrap();
+    for member in members {
+        let later = history(&[(8, 3), (9, 3)]);
+        let remembered = record::remember(stranger.store(), member.me().store, later);
+        remembered.await.unwrap();
+    }
+    run_anti_entropy_everywhere(&world);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for member in members {
+        assert!(member.upkeep().rollback().is_none());
+    }
 }
 
 #[tokio::test(start_paused = true)]
