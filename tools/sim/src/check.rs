@@ -1,16 +1,13 @@
 //! `sim check-model`: explores the scenarios, and requires that every mutant is caught.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Duration;
 
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
-use sim::model::catalogue;
-use sim::model::uploads::{self, Uploads};
-use sim::model::versions::{self, Versions};
-use sim::model::walk::{self, Walk};
+use sim::model::protocol::Protocol;
+use sim::model::scenario::Scenario;
+use sim::model::{register, uploads, versions, walk};
 use stateright::{Checker, Model};
 
 mod verdict;
@@ -42,6 +39,17 @@ pub struct Args {
     whole: bool,
 }
 
+impl Args {
+    /// Returns the scenarios that `--only` names.
+    fn chosen<P: Protocol>(
+        &self,
+        scenarios: Vec<Scenario<P>>,
+    ) -> impl Iterator<Item = Scenario<P>> {
+        let is_chosen = |scenario: &Scenario<P>| scenario.name.contains(&self.only);
+        scenarios.into_iter().filter(is_chosen)
+    }
+}
+
 /// Runs the checks. Returns true if the protocol held and each mutant was caught.
 pub fn run(args: &Args) -> bool {
     let is_known = |name: &String| known().any(|m| format!("{m:?}") == *name);
@@ -67,36 +75,33 @@ pub fn run(args: &Args) -> bool {
 }
 
 fn explore_all(args: &Args, findings: &mut Findings) {
-    let mut scenarios = catalogue::small();
+    let mut of_register = register::small();
     if args.large {
-        scenarios.extend(catalogue::large());
+        of_register.extend(register::large());
     }
-    scenarios.retain(|s| s.name.contains(&args.only));
-    let mut worlds = uploads::small();
-    worlds.retain(|s| s.name.contains(&args.only));
     // The large space has six times as many steps.
     let room = args.states * if args.large { 6 } else { 1 };
-    for scenario in scenarios {
-        findings.explored(scenario.name, explore(scenario.name, scenario, room));
-    }
-    for world in worlds {
-        findings.explored(world.name, explore(world.name, world, room));
-    }
+    explore_each(args, of_register, room, findings);
+    explore_each(args, uploads::small(), room, findings);
     // The values are larger, so each step takes longer.
-    for world in versions::small() {
-        if world.name.contains(&args.only) {
-            findings.explored(world.name, explore(world.name, world, room.div_ceil(16)));
-        }
+    explore_each(args, versions::small(), room.div_ceil(16), findings);
+}
+
+fn explore_each<P: Protocol>(
+    args: &Args,
+    scenarios: Vec<Scenario<P>>,
+    room: usize,
+    findings: &mut Findings,
+) {
+    for scenario in args.chosen(scenarios) {
+        findings.explored(scenario.name, explore(scenario, room));
     }
 }
 
-fn explore<M>(name: &str, model: M, states: usize) -> Explored
-where
-    M: Model<Action: Clone + Debug + PartialEq> + Send + Sync + 'static,
-    M::State: Hash + Debug + Clone + PartialEq + Send + Sync + 'static,
-{
+fn explore<P: Protocol>(scenario: Scenario<P>, states: usize) -> Explored {
     let began = SystemClock.now_millis();
-    let mut builder = model.checker().threads(2);
+    let name = scenario.name;
+    let mut builder = scenario.checker().threads(2);
     if states > 0 {
         builder = builder.target_state_count(states);
     }
@@ -123,25 +128,28 @@ where
 
 fn walk_all(args: &Args) -> bool {
     let walks = if args.large { 240_000 } else { 40_000 };
+    let of_register = walk_each(args, register::walks(), walks);
+    let of_uploads = walk_each(args, uploads::walks(), walks);
+    let of_versions = walk_each(args, versions::walks(), walks / 8);
+    of_register && of_uploads && of_versions
+}
+
+/// Walks through all scenarios. Returns true if none was violated.
+fn walk_each<P: Protocol>(args: &Args, scenarios: Vec<Scenario<P>>, walks: u64) -> bool {
     let mut good = true;
-    for scenario in catalogue::walks() {
-        good &= !scenario.name.contains(&args.only) || walk_one(scenario.name, &scenario, walks);
-    }
-    for world in uploads::walks() {
-        good &= !world.name.contains(&args.only) || walk_one(world.name, &world, walks);
-    }
-    for world in versions::walks() {
-        good &= !world.name.contains(&args.only) || walk_one(world.name, &world, walks / 8);
+    for scenario in args.chosen(scenarios) {
+        good &= walk_through(&scenario, walks);
     }
     good
 }
 
-fn walk_one<M: Walk>(name: &str, model: &M, walks: u64) -> bool {
+fn walk_through<P: Protocol>(scenario: &Scenario<P>, walks: u64) -> bool {
     let began = SystemClock.now_millis();
-    let walked = walk::walk_in_parallel(model, 0..walks);
+    let walked = walk::walk_in_parallel(scenario, 0..walks);
     let took = Duration::from_millis(SystemClock.now_millis() - began);
     println!(
-        "walked    {name}: {} walks, {} steps, {:.1} s: {}",
+        "walked    {}: {} walks, {} steps, {:.1} s: {}",
+        scenario.name,
         walked.walks,
         walked.steps,
         took.as_secs_f64(),
@@ -160,82 +168,63 @@ fn catch_all(args: &Args) -> bool {
     };
     let mut good = true;
     for mutant in Mutant::ALL.into_iter().filter(wanted) {
-        good &= catch(mutant, args.states);
+        good &= catch(mutant, register::for_mutant(mutant), args.states);
     }
     for mutant in Mutant::OF_TWO_ROWS.into_iter().filter(wanted) {
-        good &= catch_of_two_rows(mutant);
+        good &= catch(mutant, uploads::for_mutant(mutant), args.states);
     }
     for mutant in Mutant::OF_VERSIONS.into_iter().filter(wanted) {
-        good &= catch_of_versions(mutant);
+        good &= catch(mutant, versions::for_mutant(mutant), args.states);
     }
     good
 }
 
 /// Breaks a rule and looks for a scenario that shows it: by random walks through those of several
 /// clients, then by exploring those of one client.
-fn catch(mutant: Mutant, states: usize) -> bool {
-    let mut scenarios = catalogue::for_mutant(mutant);
+fn catch<P: Protocol>(mutant: Mutant, mut scenarios: Vec<Scenario<P>>, states: usize) -> bool {
     for scenario in &mut scenarios {
         scenario.rules = Rules::broken(mutant);
     }
     let (small, others): (Vec<_>, Vec<_>) =
         scenarios.into_iter().partition(|s| s.clients.len() == 1);
-    if catch_by_walks(mutant, others.iter().map(|s| (s.name, s))) {
-        return true;
+    let is_caught = catch_by_walks(mutant, &others) || catch_by_exploring(mutant, small, states);
+    if !is_caught {
+        println!("mutant    {mutant:?}: NOT CAUGHT");
     }
-    for scenario in small {
+    is_caught
+}
+
+fn catch_by_walks<P: Protocol>(mutant: Mutant, scenarios: &[Scenario<P>]) -> bool {
+    let mut walks = 0;
+    let mut first = first_seed(mutant);
+    for scenario in scenarios {
+        let walked = walk::walk_in_parallel(scenario, first..first + 400_000);
+        first = 0;
+        walks += walked.walks;
+        if let Some(seed) = walked.violation {
+            let name = scenario.name;
+            println!(
+                "mutant    {mutant:?}: caught in \"{name}\" after {walks} walks (seed {seed})"
+            );
+            return true;
+        }
+    }
+    false
+}
+
+fn catch_by_exploring<P: Protocol>(
+    mutant: Mutant,
+    scenarios: Vec<Scenario<P>>,
+    states: usize,
+) -> bool {
+    let most = if states > 0 { states } else { usize::MAX };
+    for scenario in scenarios {
         let name = scenario.name;
         let builder = scenario.checker().threads(2);
-        let most = if states > 0 { states } else { usize::MAX };
         let checker = builder.target_state_count(most).spawn_dfs().join();
         if checker.discovery("linearizable").is_some() {
             let steps = checker.state_count();
             println!("mutant    {mutant:?}: caught in \"{name}\", exploring, within {steps} steps");
-            return true;
-        }
-    }
-    println!("mutant    {mutant:?}: NOT CAUGHT");
-    false
-}
-
-fn catch_of_two_rows(mutant: Mutant) -> bool {
-    let mut worlds = uploads::for_mutant(mutant);
-    for world in &mut worlds {
-        world.rules = Rules::broken(mutant);
-    }
-    let caught = catch_by_walks(mutant, worlds.iter().map(|w| (w.name, w)));
-    if !caught {
-        println!("mutant    {mutant:?}: NOT CAUGHT");
-    }
-    caught
-}
-
-fn catch_of_versions(mutant: Mutant) -> bool {
-    let mut worlds = versions::for_mutant(mutant);
-    for world in &mut worlds {
-        world.rules = Rules::broken(mutant);
-    }
-    let caught = catch_by_walks(mutant, worlds.iter().map(|w| (w.name, w)));
-    if !caught {
-        println!("mutant    {mutant:?}: NOT CAUGHT");
-    }
-    caught
-}
-
-fn catch_by_walks<'a, M: Walk + 'a>(
-    mutant: Mutant,
-    models: impl Iterator<Item = (&'static str, &'a M)>,
-) -> bool {
-    let mut walks = 0;
-    let mut first = first_seed(mutant);
-    for (name, model) in models {
-        let walked = walk::walk_in_parallel(model, first..first + 400_000);
-        first = 0;
-        walks += walked.walks;
-        if let Some(seed) = walked.violation {
-            println!(
-                "mutant    {mutant:?}: caught in \"{name}\" after {walks} walks (seed {seed})"
-            );
             return true;
         }
     }
@@ -261,44 +250,33 @@ fn first_seed(mutant: Mutant) -> u64 {
     }
 }
 
+/// Shows the walk of a seed through the first scenario of that name.
 fn show_walk(args: &Args, seed: u64) -> bool {
     let mutant = args.mutant.as_ref();
     let rules = mutant.and_then(|name| known().find(|m| format!("{m:?}") == *name));
     let rules = rules.map_or(Rules::CORRECT, Rules::broken);
-    for mut scenario in catalogue::everything() {
-        if scenario.name.contains(&args.only) {
-            scenario.rules = rules;
-            println!("{}", scenario.name);
-            let world = show(&scenario, seed);
-            world.history().iter().for_each(|e| println!("{e:?}"));
-            return !world.is_violated();
-        }
-    }
-    for mut world in uploads::walks() {
-        if world.name.contains(&args.only) {
-            world.rules = rules;
-            println!("{}", world.name);
-            let end = show(&world, seed);
-            end.history().iter().for_each(|e| println!("{e:?}"));
-            return !Uploads::is_violated(&end);
-        }
-    }
-    for mut world in versions::walks() {
-        if world.name.contains(&args.only) {
-            world.rules = rules;
-            println!("{}", world.name);
-            let end = show(&world, seed);
-            end.history().iter().for_each(|e| println!("{e:?}"));
-            return !Versions::is_violated(&end);
-        }
-    }
-    false
+    let of_register = show_first(args, register::everything(), rules, seed);
+    let of_uploads = || show_first(args, uploads::walks(), rules, seed);
+    let of_versions = || show_first(args, versions::walks(), rules, seed);
+    let holds = of_register.or_else(of_uploads).or_else(of_versions);
+    holds.unwrap_or(false)
 }
 
-fn show<M: Walk<Action: Debug>>(model: &M, seed: u64) -> M::State {
-    let (_, world) = walk::walk_once(model, seed, |action, _| println!("    {action:?}"));
-    println!("violated: {}", M::is_violated(&world));
-    world
+/// Shows the walk through the first of these scenarios. Returns true if it holds; `None` if there is no such
+/// scenario.
+fn show_first<P: Protocol>(
+    args: &Args,
+    scenarios: Vec<Scenario<P>>,
+    rules: Rules,
+    seed: u64,
+) -> Option<bool> {
+    let mut scenario = args.chosen(scenarios).next()?;
+    scenario.rules = rules;
+    println!("{}", scenario.name);
+    let (_, world) = walk::walk_once(&scenario, seed, |action, _| println!("    {action:?}"));
+    println!("violated: {}", world.is_violated());
+    world.history().iter().for_each(|e| println!("{e:?}"));
+    Some(!world.is_violated())
 }
 
 fn known() -> impl Iterator<Item = Mutant> {

@@ -28,15 +28,15 @@ pub enum Reply {
 
 /// One operation in a history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Event {
+pub struct Event<C = Call, R = Reply> {
     /// The client.
     pub client: usize,
     /// The request.
-    pub call: Call,
+    pub call: C,
     /// The time of the call, in any unit.
     pub called: u64,
     /// The time and content of the answer. `None` if there was no answer or the result is unknown.
-    pub reply: Option<(u64, Reply)>,
+    pub reply: Option<(u64, R)>,
 }
 
 /// The largest number of operations in a history.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use archipel_base::clock::{SystemClock, WallClock};
 use parking_lot::Mutex;
+use sim::{cluster, nodes};
 
 mod kinds;
 
-use kinds::{Kind, Nodes, Register};
+use kinds::Kind;
 
 /// The interval of progress lines.
 const PROGRESS_MS: u64 = 10_000;
@@ -47,8 +48,8 @@ enum Only {
 /// Runs the seeds. Returns true if none had a violation.
 pub fn run(args: &Args) -> bool {
     let wanted = |kind| args.only.is_none_or(|only| only == kind);
-    let register = wanted(Only::Register).then(|| run_kind::<Register>(args));
-    let nodes = wanted(Only::Nodes).then(|| run_kind::<Nodes>(args));
+    let register = wanted(Only::Register).then(|| run_kind::<cluster::Options>(args));
+    let nodes = wanted(Only::Nodes).then(|| run_kind::<nodes::Options>(args));
     let run: Vec<bool> = [register, nodes].into_iter().flatten().flatten().collect();
     if run.is_empty() {
         println!("no such mutant; there are {}", kinds::mutants());
@@ -58,8 +59,12 @@ pub fn run(args: &Args) -> bool {
 
 /// Runs the seeds of one kind. Returns `None` if this kind has no such mutant.
 fn run_kind<K: Kind>(args: &Args) -> Option<bool> {
-    let kind = K::new(args.mutant.as_deref())?;
-    Some(match args.seed {
+    let mut kind = K::default();
+    let is_known = args
+        .mutant
+        .as_ref()
+        .is_none_or(|name| kind.break_rule(name));
+    is_known.then(|| match args.seed {
         Some(seed) => replay(seed, kind),
         None => run_many(args, kind),
     })

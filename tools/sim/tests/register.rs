@@ -4,15 +4,15 @@
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
 use sim::cluster::{Options, simulate};
-use sim::model::catalogue;
+use sim::model::scenario::Scenario;
 use sim::model::uploads::{self, Uploads};
-use sim::model::walk::{self, Walk};
+use sim::model::{register, walk};
 use stateright::{Checker, Model};
 
 /// Every interleaving of a write and a read.
 #[test]
 fn a_small_scenario_holds_everywhere() {
-    let scenario = catalogue::tiny();
+    let scenario = register::tiny();
     let checker = scenario.checker().spawn_dfs().join();
     assert!(checker.unique_state_count() > 10_000);
     assert!(checker.discovery("linearizable").is_none());
@@ -20,7 +20,7 @@ fn a_small_scenario_holds_everywhere() {
 
 #[test]
 fn random_walks_hold() {
-    for scenario in catalogue::walks() {
+    for scenario in register::walks() {
         let walked = walk::walk(&scenario, 0..100);
         assert_eq!(walked.violation, None, "{}", scenario.name);
     }
@@ -32,7 +32,7 @@ fn random_walks_hold() {
 #[test]
 fn acceptances_of_an_earlier_layout_do_not_add_up() {
     const SEED: u64 = 38_759;
-    let mut scenarios = catalogue::for_mutant(Mutant::CountAcrossLayouts).into_iter();
+    let mut scenarios = register::for_mutant(Mutant::CountAcrossLayouts).into_iter();
     let mut scenario = scenarios.next().expect("a scenario with layouts");
     assert!(!walk::walk_once(&scenario, SEED, |_, _| ()).1.is_violated());
     scenario.rules = Rules::broken(Mutant::CountAcrossLayouts);
@@ -54,7 +54,7 @@ fn broken_rules_are_caught() {
         Mutant::DropTombstoneEarly,
     ];
     for mutant in soon {
-        let mut scenarios = catalogue::for_mutant(mutant).into_iter();
+        let mut scenarios = register::for_mutant(mutant).into_iter();
         let caught = scenarios.any(|mut scenario| {
             scenario.rules = Rules::broken(mutant);
             walk::walk(&scenario, 0..1500).violation.is_some()
@@ -66,7 +66,7 @@ fn broken_rules_are_caught() {
 /// A third version follows a change that cannot end.
 #[test]
 fn broken_rules_are_caught_in_a_stuck_layout_change() {
-    let correct = catalogue::stuck_change();
+    let correct = register::stuck_change();
     assert_eq!(correct.epochs.len(), 6);
     assert_eq!(walk::walk(&correct, 0..1500).violation, None);
     for mutant in [Mutant::RetireEarly, Mutant::OneLayoutQuorum] {
@@ -118,8 +118,8 @@ fn broken_rules_of_two_rows_are_caught() {
 }
 
 /// Returns true if the walk of a seed ends in a state that is wrong.
-fn is_violated(world: &Uploads, seed: u64) -> bool {
-    Uploads::is_violated(&walk::walk_once(world, seed, |_, _| ()).1)
+fn is_violated(world: &Scenario<Uploads>, seed: u64) -> bool {
+    walk::walk_once(world, seed, |_, _| ()).1.is_violated()
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Explored {
     }
 }
 
-/// What a run showed.
+/// The findings of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
     /// True if a scenario or a walk was violated, or a mutant was not caught.

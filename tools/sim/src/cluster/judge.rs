@@ -9,9 +9,10 @@ use super::machine::{Machine, data_rows};
 use super::message::{Key, Value};
 use super::run::{Cluster, KEYS, MACHINES};
 use crate::linear::{self, Call, Event as Happened, Reply};
+use crate::verdict;
 
 /// Counts of what happened in a run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Operations whose result the client got.
     pub answered: u64,
@@ -53,15 +54,7 @@ impl Counts {
 }
 
 /// The end of a run.
-#[derive(Clone, Debug)]
-pub struct Verdict {
-    /// The violation, or `None`.
-    pub violation: Option<String>,
-    /// A hash of everything that happened, in order.
-    pub hash: u64,
-    /// Counts of what happened.
-    pub counts: Counts,
-}
+pub type Verdict = verdict::Verdict<Counts>;
 
 impl Cluster {
     /// Reads every key through every machine, after all faults are over.

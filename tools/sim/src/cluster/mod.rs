@@ -19,5 +19,5 @@ pub mod message;
 pub mod run;
 pub mod upkeep;
 
-pub use judge::Verdict;
+pub use judge::{Counts, Verdict};
 pub use run::{Options, simulate};

@@ -2,108 +2,107 @@
 //!
 //! Clients put versions with and without a condition, read, delete and change them by name, and
 //! list them. Messages are lost, delayed, reordered and repeated; replicas restart and hand single
-//! rows to one another; floors and a layout change run; coordinators crash. The state machines, the
-//! rules at a replica and the decisions are the product's.
+//! rows to one another; floors and a layout change run; coordinators crash. The decisions are the
+//! product's, too.
 
 mod catalogue;
 mod check;
 mod client;
 mod moving;
-mod packet;
-mod replica;
-mod scenario;
+mod rows;
 mod settings;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use archipel_base::Stamp;
-use archipel_cluster::register::Start;
-use archipel_cluster::register::epoch::Config;
-use archipel_cluster::register::floor::Floors;
-use archipel_cluster::register::replica::{Bounds, Cell, Recent};
+use archipel_cluster::register::versions::{self, Promises};
+use archipel_cluster::register::{Answer, Decision, Outcome, Request, Rules, Version};
 use archipel_storage::{Value, VersionName};
-use stateright::{Model, Property};
 
 pub use catalogue::{for_mutant, small, walks};
-pub use check::{Call, Event, Reply};
-use client::Client;
+use check::History;
+pub use check::{Attempt, Call, Reply};
+pub use client::Doing;
 use moving::Moving;
-pub use packet::{Digest, Packet, Row};
-pub use scenario::{Task, Versions};
+pub use rows::VersionedRow;
 use settings::Change;
 
-use super::floor::RunningFloor;
-use super::walk::Walk;
+use super::client::Client;
+use super::protocol::{Protocol, Rows};
+use super::scenario::Scenario;
+use super::world::{Action, Node, World};
 
-/// A replica.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Node {
-    current: Cell<Value>,
-    recent: Recent,
-    kept: BTreeMap<VersionName, Cell<Value>>,
-    floors: Floors,
-    epoch: u64,
-    /// True once the write fence follows the change of the settings.
-    has_moved: bool,
+/// The versions of one key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Versions;
+
+/// A client's task. Tasks on one version name it by its place among all attempts that were sent,
+/// the latest first; attempts without an answer are among them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Task {
+    /// Puts a version.
+    Put,
+    /// Puts a version if there is no object.
+    Create,
+    /// Puts the null version.
+    PutNull,
+    /// Reads the object.
+    Get,
+    /// Reads a version.
+    Look(usize),
+    /// Reads the null version.
+    LookNull,
+    /// Deletes a version.
+    Kill(usize),
+    /// Deletes the null version.
+    KillNull,
+    /// Changes a version's metadata.
+    Change(usize),
+    /// Changes the null version's metadata.
+    ChangeNull,
+    /// Lists the versions.
+    List,
+    /// Enables versions. Until then a node that has not heard of them writes null versions only. A
+    /// scenario with this task has fences.
+    Enable,
+    /// Protects the null version, and changes its metadata.
+    HoldNull,
+    /// Makes a tombstone of the object's row, once a floor was agreed above it and it holds no version.
+    Retire,
+    /// Moves all versions to the newest layout version, so that the oldest one may be dropped.
+    Move,
 }
 
-/// The whole state.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct World {
-    nodes: Vec<Node>,
-    clients: Vec<Client>,
-    network: BTreeSet<Packet>,
-    history: Vec<Event>,
-    now: u64,
-    crashes: u8,
-    restarts: u8,
-    repeats: u8,
-    spreads: u8,
-    floor: Option<RunningFloor<Digest>>,
-    floors_begun: u8,
-    /// The newest epoch that was chosen.
-    chosen: u64,
-    /// The names of all attempts of puts.
-    sent: Vec<Stamp>,
+/// A row of the key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Row {
+    /// The object's.
+    Object,
+    /// That of a kept version.
+    Kept(VersionName),
+}
+
+/// The state of a client's node that outlives a task.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Memory {
+    /// True once the node knows of the change of the settings.
+    knows: bool,
+}
+
+/// A part of the world besides replicas, clients and messages.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Extra {
+    /// All attempts of puts.
+    sent: Vec<Attempt>,
     /// The change of the bucket's settings, once it began.
     change: Option<Change>,
     /// The move of all versions to the newest layout version, once it began.
     moving: Option<Moving>,
-    violated: bool,
 }
 
-impl World {
-    /// Returns the operations and their answers.
-    pub fn history(&self) -> &[Event] {
-        &self.history
-    }
-}
-
-/// A possible next step.
+/// A step that only this protocol has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
-    /// A client begins its next task.
-    Begin(usize),
-    /// A message arrives.
-    Deliver(Packet),
-    /// A message arrives and will arrive again.
-    Repeat(Packet),
-    /// A coordinator stops waiting for further answers.
-    Timeout(usize),
-    /// A coordinator crashes. Its client gets no answer.
-    Crash(usize),
-    /// A replica restarts. It forgets everything that is not durable.
-    Restart(usize),
-    /// A replica learns the newest epoch.
-    Learn(usize),
-    /// A replica sends a row to another.
-    Spread(usize, usize, Row),
-    /// A floor round begins.
-    Floor,
-    /// A replica receives and answers the floor round's request.
-    FloorStep(usize),
-    /// The next epoch is chosen.
-    Choose,
+pub enum Step {
     /// A replica's fence follows the change of the settings.
     Move(usize),
     /// A client's node hears of that change.
@@ -114,249 +113,149 @@ pub enum Action {
     Rebalance(moving::Step),
 }
 
-impl Versions {
-    fn config(&self, epoch: u64) -> &Config<usize> {
-        let index = (epoch as usize - 1).min(self.epochs.len() - 1);
-        &self.epochs[index]
+impl Protocol for Versions {
+    type Task = Task;
+    type Doing = Doing;
+    type Memory = Memory;
+    type Call = Call;
+    type Reply = Reply;
+    type Row = Row;
+    type Value = Value;
+    /// The version that the request asks about, besides those that the replica holds. Then true if the
+    /// request follows the settings after the change.
+    type About = (Option<VersionName>, bool);
+    type Rows = VersionedRow;
+    type Digest = BTreeMap<Row, Stamp>;
+    type Extra = Extra;
+    type Step = Step;
+
+    fn first_rows(scenario: &Scenario<Versions>, _n: usize, _is_member: bool) -> VersionedRow {
+        VersionedRow::new(scenario.rules)
     }
 
-    fn start(&self, epoch: u64) -> Start {
-        Start {
-            rules: self.rules,
-            quorums: self.config(epoch).quorums(self.rules, |m| m.node),
+    fn may_begin(
+        scenario: &Scenario<Versions>,
+        world: &World<Versions>,
+        c: usize,
+        task: Task,
+    ) -> bool {
+        match task {
+            Task::Retire => world.void_row().is_some(),
+            Task::Move => scenario.may_move(world),
+            _ => !world.is_changing(c),
         }
     }
 
-    fn bounds(&self, node: &Node) -> Bounds {
-        Bounds::without_floors(1 << 20, 0).with_floors(&node.floors)
+    fn begin(scenario: &Scenario<Versions>, world: &mut World<Versions>, c: usize, task: Task) {
+        scenario.begin_task(world, c, task);
     }
 
-    fn forgotten(&self, node: &Node) -> Recent {
-        Recent::forgotten(self.rules, &node.current, &self.bounds(node))
-    }
-
-    fn first_node(&self, n: usize) -> Node {
-        let held = self.config(1).members().iter().any(|m| m.node == n);
-        let epoch = if held { 1 } else { 2 };
-        let current = Cell::default();
-        let bounds = Bounds::without_floors(0, 0);
-        Node {
-            recent: Recent::forgotten(self.rules, &current, &bounds),
-            current,
-            kept: BTreeMap::new(),
-            floors: Floors::joining(epoch),
-            epoch,
-            has_moved: false,
+    fn about(
+        world: &mut World<Versions>,
+        c: usize,
+        request: &Request<Value>,
+    ) -> (Option<VersionName>, bool) {
+        world.note_attempt(c);
+        let Some(doing) = &world.clients[c].doing else {
+            return (None, false);
+        };
+        match request {
+            Request::Write { .. } => (None, doing.by_new),
+            _ => (doing.about(), doing.by_new),
         }
+    }
+
+    fn decide(
+        rules: Rules,
+        client: &mut Client<Versions>,
+        version: &Version<Value>,
+    ) -> Decision<Value> {
+        let (Some(running), Some(doing)) = (&client.running, &mut client.doing) else {
+            return Decision::Keep;
+        };
+        let promises = Promises {
+            current: version,
+            ballot: running.deciding_under().unwrap_or_default(),
+            reports: running.told(),
+        };
+        doing.decide(&promises, rules)
+    }
+
+    fn bury(
+        rules: Rules,
+        newest: &Version<Value>,
+        is_chosen: bool,
+        attempt: Stamp,
+    ) -> Option<Value> {
+        versions::bury(rules, newest, is_chosen, Some(attempt))
+    }
+
+    fn note(client: &mut Client<Versions>, from: usize, answer: &Answer<Value>) {
+        if let Some(doing) = &mut client.doing {
+            doing.note(from, answer);
+        }
+    }
+
+    fn done(
+        scenario: &Scenario<Versions>,
+        world: &mut World<Versions>,
+        c: usize,
+        outcome: Outcome<Value>,
+    ) {
+        scenario.continue_task(world, c, outcome);
+    }
+
+    fn is_linearizable(world: &World<Versions>) -> bool {
+        let history = History {
+            events: world.history(),
+            sent: &world.extra.sent,
+        };
+        history.is_linearizable()
+    }
+
+    fn may_choose(scenario: &Scenario<Versions>, world: &World<Versions>) -> bool {
+        scenario.may_choose(world)
+    }
+
+    fn rows_to_send(scenario: &Scenario<Versions>, n: usize, node: &Node<Versions>) -> Vec<Row> {
+        // A node that no layout version names sends nothing.
+        let members = scenario.config(node.epoch).members();
+        if members.iter().all(|member| member.node != n) {
+            return Vec::new();
+        }
+        let is_there = node.rows.decided(Row::Object) != Some(Stamp::ZERO);
+        let object = is_there.then_some(Row::Object).into_iter();
+        object.chain(node.rows.names().map(Row::Kept)).collect()
+    }
+
+    fn world_steps(
+        scenario: &Scenario<Versions>,
+        world: &World<Versions>,
+        actions: &mut Vec<Action<Versions>>,
+    ) {
+        let steps = scenario.settings_steps(world).into_iter();
+        let moving = scenario.moving_steps(world).into_iter();
+        actions.extend(steps.chain(moving.map(Step::Rebalance)).map(Action::Own));
+    }
+
+    fn step(scenario: &Scenario<Versions>, world: &mut World<Versions>, step: Step) {
+        match step {
+            Step::Move(n) => world.nodes[n].rows.move_fence(),
+            Step::Hear(c) => world.clients[c].memory.knows = true,
+            Step::Confirm => world.confirm(),
+            Step::Rebalance(step) => scenario.moving_step(world, step),
+        }
+    }
+
+    fn is_common(step: &Step) -> bool {
+        matches!(step, Step::Rebalance(_))
     }
 }
 
-impl Model for Versions {
-    type State = World;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World {
-            nodes: (0..self.nodes).map(|n| self.first_node(n)).collect(),
-            clients: self.clients.iter().map(|c| Client::new(c.0)).collect(),
-            network: BTreeSet::new(),
-            history: Vec::new(),
-            now: 0,
-            crashes: 0,
-            restarts: 0,
-            repeats: 0,
-            spreads: 0,
-            floor: None,
-            floors_begun: 0,
-            chosen: 1,
-            sent: Vec::new(),
-            change: None,
-            moving: None,
-            violated: false,
-        }]
-    }
-
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        for (c, client) in world.clients.iter().enumerate() {
-            if client.is_idle() {
-                let next = client.next_of(&self.clients[c].1);
-                let may_begin = match next {
-                    None => false,
-                    Some(Task::Retire) => self.void_row(world).is_some(),
-                    Some(Task::Move) => self.may_move(world),
-                    Some(_) => !world.is_changing(c),
-                };
-                if may_begin {
-                    actions.push(Action::Begin(c));
-                }
-                continue;
-            }
-            if client.timeouts < self.timeouts {
-                actions.push(Action::Timeout(c));
-            }
-            if world.crashes < self.crashes {
-                actions.push(Action::Crash(c));
-            }
-        }
-        for packet in &world.network {
-            actions.push(Action::Deliver(packet.clone()));
-            if world.repeats < self.repeats && matches!(packet, Packet::Ask { .. }) {
-                actions.push(Action::Repeat(packet.clone()));
-            }
-        }
-        for n in 0..self.nodes {
-            if world.restarts < self.restarts {
-                actions.push(Action::Restart(n));
-            }
-            if world.nodes[n].epoch < world.chosen {
-                actions.push(Action::Learn(n));
-            }
-            self.node_actions(world, n, actions);
-        }
-        if world.floor.is_none() && world.floors_begun < self.floors {
-            actions.push(Action::Floor);
-        }
-        if self.may_choose(world) {
-            actions.push(Action::Choose);
-        }
-        self.settings_actions(world, actions);
-        self.moving_actions(world, actions);
-    }
-
-    fn next_state(&self, last: &World, action: Action) -> Option<World> {
-        let mut world = last.clone();
-        match action {
-            Action::Begin(c) => {
-                world.stop_moving(c);
-                self.begin(&mut world, c);
-            }
-            Action::Deliver(packet) => {
-                world.network.remove(&packet);
-                self.deliver(&mut world, packet);
-            }
-            Action::Repeat(packet) => {
-                world.repeats += 1;
-                self.deliver(&mut world, packet);
-            }
-            Action::Timeout(c) => {
-                world.clients[c].timeouts += 1;
-                self.drive(&mut world, c, |operation, next| operation.on_timeout(next));
-            }
-            Action::Crash(c) => {
-                world.crashes += 1;
-                world.clients[c].crash();
-            }
-            Action::Restart(n) => {
-                world.restarts += 1;
-                world.nodes[n].recent = self.forgotten(&world.nodes[n]);
-            }
-            Action::Learn(n) => world.nodes[n].epoch = world.chosen,
-            Action::Spread(from, to, row) => {
-                world.spreads += 1;
-                let node = &world.nodes[from];
-                world.network.insert(Packet::Spread {
-                    epoch: node.epoch,
-                    to,
-                    row,
-                    version: match row {
-                        Row::Object => node.current.version(),
-                        Row::Kept(name) => node.kept(name).version(),
-                    },
-                    settled: row == Row::Object && self.is_settled(last, from),
-                });
-            }
-            Action::Floor => self.begin_floor(&mut world),
-            Action::FloorStep(n) => self.floor_step(&mut world, n),
-            Action::Choose => world.chosen += 1,
-            Action::Move(n) => world.nodes[n].has_moved = true,
-            Action::Hear(c) => world.clients[c].knows = true,
-            Action::Confirm => self.confirm(&mut world),
-            Action::Rebalance(step) => self.moving_step(&mut world, step),
-        }
-        world.drop_late_answers();
-        (world != *last).then_some(world)
-    }
-
-    fn properties(&self) -> Vec<Property<Versions>> {
-        vec![Property::always("linearizable", |_, world: &World| {
-            !world.violated
-        })]
-    }
-}
-
-impl Walk for Versions {
-    fn is_violated(world: &World) -> bool {
-        world.violated
-    }
-
-    fn is_common(action: &Action) -> bool {
-        matches!(
-            action,
-            Action::Begin(_) | Action::Deliver(_) | Action::FloorStep(_) | Action::Rebalance(_)
-        )
-    }
-}
-
-impl World {
-    /// Removes answers to rounds that are over, because they change nothing.
-    fn drop_late_answers(&mut self) {
-        let clients = &self.clients;
-        self.network.retain(|packet| match packet {
-            Packet::Answer {
-                client,
-                operation,
-                round,
-                ..
-            } => clients[*client].waits_for(*operation, *round),
-            _ => true,
-        });
-    }
-}
-
-impl Versions {
-    fn deliver(&self, world: &mut World, packet: Packet) {
-        match packet {
-            Packet::Ask {
-                client,
-                operation,
-                epoch,
-                to,
-                round,
-                about,
-                by_new,
-                request,
-            } => {
-                let asked = (epoch, by_new, about);
-                let answer = self.answer(&mut world.nodes[to], asked, request);
-                world.network.insert(Packet::Answer {
-                    client,
-                    operation,
-                    from: to,
-                    round,
-                    answer,
-                });
-            }
-            Packet::Answer {
-                client,
-                operation,
-                from,
-                round,
-                answer,
-            } => {
-                if world.clients[client].waits_for(operation, round) {
-                    world.clients[client].note(from, &answer);
-                    self.drive(world, client, |operation, next| {
-                        operation.on_answer(from, round, answer, next)
-                    });
-                }
-            }
-            Packet::Spread {
-                epoch,
-                to,
-                row,
-                version,
-                settled,
-            } => self.take(&mut world.nodes[to], epoch, row, version, settled),
-        }
+impl Scenario<Versions> {
+    /// Returns true if the bucket's settings change, so that replicas have write fences.
+    fn has_fences(&self) -> bool {
+        let mut tasks = self.clients.iter().flat_map(|client| &client.tasks);
+        tasks.any(|task| *task == Task::Enable)
     }
 }

@@ -4,31 +4,10 @@ use std::ops::Range;
 
 use stateright::Model;
 
+use super::protocol::Protocol;
 use super::scenario::Scenario;
 use super::world::{Action, World};
 use crate::rng::Rng;
-
-/// A model that can be walked through.
-pub trait Walk: Model<Action: Clone> + Sync {
-    /// Returns true if a broken rule led to a result that no order explains.
-    fn is_violated(world: &Self::State) -> bool;
-
-    /// Returns true for messages and new tasks, false for rare steps.
-    fn is_common(action: &Self::Action) -> bool;
-}
-
-impl Walk for Scenario {
-    fn is_violated(world: &World) -> bool {
-        world.is_violated()
-    }
-
-    fn is_common(action: &Action) -> bool {
-        matches!(
-            action,
-            Action::Begin(_) | Action::Catch(_) | Action::Deliver(_) | Action::FloorStep(_)
-        )
-    }
-}
 
 /// The result of a number of walks.
 #[derive(Clone, Debug, Default)]
@@ -42,13 +21,13 @@ pub struct Walked {
 }
 
 /// Walks with these seeds until one finds a violation.
-pub fn walk<M: Walk>(scenario: &M, seeds: Range<u64>) -> Walked {
+pub fn walk<P: Protocol>(scenario: &Scenario<P>, seeds: Range<u64>) -> Walked {
     let mut walked = Walked::default();
     for seed in seeds {
         let (steps, world) = walk_once(scenario, seed, |_, _| ());
         walked.walks += 1;
         walked.steps += steps;
-        if M::is_violated(&world) {
+        if world.is_violated() {
             walked.violation = Some(seed);
             break;
         }
@@ -58,7 +37,7 @@ pub fn walk<M: Walk>(scenario: &M, seeds: Range<u64>) -> Walked {
 
 /// Walks with these seeds on two threads, in portions, so that the first violation is the same each
 /// time.
-pub fn walk_in_parallel<M: Walk>(scenario: &M, seeds: Range<u64>) -> Walked {
+pub fn walk_in_parallel<P: Protocol>(scenario: &Scenario<P>, seeds: Range<u64>) -> Walked {
     const PORTION: u64 = 2_000;
     let mut total = Walked::default();
     let mut from = seeds.start;
@@ -79,11 +58,11 @@ pub fn walk_in_parallel<M: Walk>(scenario: &M, seeds: Range<u64>) -> Walked {
 }
 
 /// Takes one walk and shows each step.
-pub fn walk_once<M: Walk>(
-    scenario: &M,
+pub fn walk_once<P: Protocol>(
+    scenario: &Scenario<P>,
     seed: u64,
-    mut show: impl FnMut(&M::Action, &M::State),
-) -> (u64, M::State) {
+    mut show: impl FnMut(&Action<P>, &World<P>),
+) -> (u64, World<P>) {
     const MAX_STEPS: u64 = 2000;
     let mut rng = Rng::new(seed);
     let mut world = scenario.init_states().remove(0);
@@ -93,10 +72,10 @@ pub fn walk_once<M: Walk>(
     for step in 0..MAX_STEPS {
         actions.clear();
         scenario.actions(&world, &mut actions);
-        if actions.is_empty() || M::is_violated(&world) {
+        if actions.is_empty() || world.is_violated() {
             return (step, world);
         }
-        let action = choose::<M>(&actions, rare, &mut rng);
+        let action = choose(&actions, rare, &mut rng);
         if let Some(next) = scenario.next_state(&world, action.clone()) {
             world = next;
             show(action, &world);
@@ -106,9 +85,8 @@ pub fn walk_once<M: Walk>(
 }
 
 /// Chooses messages and new tasks mostly, and rare steps now and then.
-fn choose<'a, M: Walk>(actions: &'a [M::Action], rare: u64, rng: &mut Rng) -> &'a M::Action {
-    let common = |action: &&M::Action| M::is_common(action);
-    let usual: Vec<&M::Action> = actions.iter().filter(common).collect();
+fn choose<'a, P: Protocol>(actions: &'a [Action<P>], rare: u64, rng: &mut Rng) -> &'a Action<P> {
+    let usual: Vec<&Action<P>> = actions.iter().filter(|a| a.is_common()).collect();
     if usual.is_empty() || rng.chance(rare) {
         return &actions[rng.below(actions.len() as u64) as usize];
     }

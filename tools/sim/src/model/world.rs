@@ -1,208 +1,165 @@
-//! One key on a few replicas, a few clients, and a network that loses, delays and reorders.
-//!
-//! A message is delivered at any time after it was sent, or never. Some scenarios also repeat
-//! messages. The state machines are the product's. Only this driver is the model's own.
-
-mod clients;
-mod nodes;
+//! A few replicas, a few clients, and a network that loses, delays and reorders.
 
 use std::collections::BTreeSet;
 
-use archipel_base::Stamp;
-use archipel_cluster::register::epoch::Config;
 use archipel_cluster::register::floor::Floors;
-use archipel_cluster::register::replica::{Bounds, Cell, Recent};
-use archipel_cluster::register::{Answer, Operation, Request, Rules, Start, Version};
+use archipel_cluster::register::replica::Bounds;
 use stateright::{Model, Property};
 
+use super::client::Client;
 use super::floor::RunningFloor;
+use super::network::Packet;
+use super::protocol::{Protocol, Rows};
 use super::scenario::Scenario;
 use crate::linear::Event;
 
 /// A replica.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Node {
-    cell: Cell<u32>,
-    recent: Recent,
-    floors: Floors,
-    epoch: u64,
+pub struct Node<P: Protocol> {
+    pub(super) rows: P::Rows,
+    pub(super) floors: Floors,
+    pub(super) epoch: u64,
 }
 
-/// A client and the coordinator that serves it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Client {
-    next_task: usize,
-    operation: Option<Operation<u32>>,
-    epoch: u64,
-    last_stamp: u64,
-    timeouts: u8,
-    asked: bool,
-}
-
-/// A message under way.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Packet {
-    /// A request from a client's coordinator to a replica.
-    Ask {
-        /// The client.
-        client: usize,
-        /// The index of its task.
-        task: usize,
-        /// The epoch.
-        epoch: u64,
-        /// The replica.
-        to: usize,
-        /// The operation's round.
-        round: u32,
-        /// The request.
-        request: Request<u32>,
-    },
-    /// A replica's answer.
-    Answer {
-        /// The client.
-        client: usize,
-        /// The index of its task.
-        task: usize,
-        /// The replica.
-        from: usize,
-        /// The round that it answers.
-        round: u32,
-        /// The answer.
-        answer: Answer<u32>,
-    },
-    /// A row that one replica sends to another.
-    Spread {
-        /// The epoch.
-        epoch: u64,
-        /// The receiving replica.
-        to: usize,
-        /// The version.
-        version: Version<u32>,
-        /// True if a quorum is known to hold it.
-        settled: bool,
-    },
+impl<P: Protocol> Node<P> {
+    /// Returns the limits on the stamps that the replica accepts.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds::without_floors(1 << 20, 0).with_floors(&self.floors)
+    }
 }
 
 /// The whole state.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct World {
-    nodes: Vec<Node>,
-    clients: Vec<Client>,
-    network: BTreeSet<Packet>,
-    history: Vec<Event>,
-    now: u64,
+pub struct World<P: Protocol> {
+    pub(super) nodes: Vec<Node<P>>,
+    pub(super) clients: Vec<Client<P>>,
+    pub(super) network: BTreeSet<Packet<P>>,
+    pub(super) history: Vec<Event<P::Call, P::Reply>>,
+    pub(super) now: u64,
+    crashes: u8,
     restarts: u8,
     repeats: u8,
     spreads: u8,
-    floor: Option<RunningFloor<Option<Stamp>>>,
-    floors_begun: u8,
+    pub(super) floor: Option<RunningFloor<P::Digest>>,
+    pub(super) floors_begun: u8,
     /// The newest epoch that was chosen.
-    chosen: u64,
+    pub(super) chosen: u64,
+    pub(super) extra: P::Extra,
     violated: bool,
 }
 
 /// A possible next step.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
+pub enum Action<P: Protocol> {
     /// A client begins its next task.
     Begin(usize),
-    /// An idle client learns the newest epoch.
-    Catch(usize),
     /// A message arrives.
-    Deliver(Packet),
+    Deliver(Packet<P>),
     /// A message arrives and will arrive again.
-    Repeat(Packet),
+    Repeat(Packet<P>),
     /// A coordinator stops waiting for further answers.
     Timeout(usize),
+    /// A coordinator crashes. Its client gets no answer.
+    Crash(usize),
     /// A replica restarts. It forgets everything that is not durable.
     Restart(usize),
     /// A replica learns the newest epoch.
     Learn(usize),
-    /// A replica sends its row to another.
-    Spread(usize, usize),
+    /// A replica sends a row to another.
+    Spread(usize, usize, P::Row),
     /// A floor round begins.
     Floor,
     /// A replica receives and answers the floor round's request.
     FloorStep(usize),
-    /// The next epoch is chosen without a write.
+    /// The next epoch is chosen.
     Choose,
+    /// A step that only this protocol has.
+    Own(P::Step),
 }
 
-impl Scenario {
-    fn rules(&self) -> Rules {
-        self.rules
-    }
-
-    fn config(&self, epoch: u64) -> &Config<usize> {
-        let index = (epoch as usize - 1).min(self.epochs.len() - 1);
-        &self.epochs[index]
-    }
-
-    fn start(&self, epoch: u64) -> Start {
-        Start {
-            rules: self.rules(),
-            quorums: self.config(epoch).quorums(self.rules(), |m| m.node),
+impl<P: Protocol> Action<P> {
+    /// Returns true for messages and new tasks, false for rare steps.
+    pub(super) fn is_common(&self) -> bool {
+        match self {
+            Action::Begin(_) | Action::Deliver(_) | Action::FloorStep(_) => true,
+            Action::Own(step) => P::is_common(step),
+            _ => false,
         }
     }
+}
 
-    fn bounds(&self, node: &Node) -> Bounds {
-        Bounds::without_floors(1 << 20, 0).with_floors(&node.floors)
+impl<P: Protocol> World<P> {
+    /// Returns true if a broken rule led to a result that no order explains.
+    pub fn is_violated(&self) -> bool {
+        self.violated
+    }
+
+    /// Returns the operations and their answers.
+    pub fn history(&self) -> &[Event<P::Call, P::Reply>] {
+        &self.history
+    }
+
+    /// Adds a client's request to the history.
+    pub(super) fn call(&mut self, c: usize, call: P::Call) {
+        self.history.push(Event {
+            client: c,
+            call,
+            called: self.now,
+            reply: None,
+        });
+    }
+
+    /// Returns a client's last request.
+    pub(super) fn last_call(&mut self, c: usize) -> Option<&mut Event<P::Call, P::Reply>> {
+        self.history.iter_mut().rev().find(|e| e.client == c)
+    }
+
+    /// Answers a client's last request, and checks the history.
+    pub(super) fn reply(&mut self, c: usize, reply: P::Reply) {
+        self.now += 1;
+        let now = self.now;
+        if let Some(event) = self.last_call(c) {
+            event.reply = Some((now, reply));
+        }
+        self.violated |= !P::is_linearizable(self);
+    }
+
+    /// Removes a client's last request, which has no answer and certainly did nothing.
+    pub(super) fn forget_call(&mut self, c: usize) {
+        let last = self.history.iter().rposition(|e| e.client == c);
+        if let Some(last) = last.filter(|last| self.history[*last].reply.is_none()) {
+            self.history.remove(last);
+        }
     }
 }
 
-impl Model for Scenario {
-    type State = World;
-    type Action = Action;
+impl<P: Protocol> Model for Scenario<P> {
+    type State = World<P>;
+    type Action = Action<P>;
 
-    fn init_states(&self) -> Vec<World> {
-        let first = self.config(1).members();
-        let first: BTreeSet<usize> = first.into_iter().map(|m| m.node).collect();
-        let nodes = (0..self.nodes).map(|n| {
-            let epoch = if first.contains(&n) { 1 } else { 2 };
-            let cell = Cell::default();
-            let bounds = Bounds::without_floors(0, 0);
-            Node {
-                recent: Recent::forgotten(self.rules(), &cell, &bounds),
-                cell,
-                floors: Floors::joining(epoch),
-                epoch,
-            }
-        });
-        let clients = self.clients.iter().map(|c| Client {
-            next_task: 0,
-            operation: None,
-            epoch: 1,
-            last_stamp: c.skew,
-            timeouts: 0,
-            asked: false,
-        });
+    fn init_states(&self) -> Vec<World<P>> {
+        let clients = self.clients.iter().map(|c| Client::new(c.lead));
         vec![World {
-            nodes: nodes.collect(),
+            nodes: (0..self.nodes).map(|n| self.first_node(n)).collect(),
             clients: clients.collect(),
             network: BTreeSet::new(),
             history: Vec::new(),
             now: 0,
+            crashes: 0,
             restarts: 0,
             repeats: 0,
             spreads: 0,
             floor: None,
             floors_begun: 0,
             chosen: 1,
+            extra: P::Extra::default(),
             violated: false,
         }]
     }
 
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        for (c, client) in world.clients.iter().enumerate() {
-            if client.operation.is_none() && self.may_begin(world, c) {
-                actions.push(Action::Begin(c));
-                if client.epoch < world.chosen {
-                    actions.push(Action::Catch(c));
-                }
-            }
-            if client.operation.is_some() && client.timeouts < self.timeouts {
-                actions.push(Action::Timeout(c));
-            }
+    fn actions(&self, world: &World<P>, actions: &mut Vec<Action<P>>) {
+        for c in 0..world.clients.len() {
+            self.client_actions(world, c, actions);
         }
         for packet in &world.network {
             actions.push(Action::Deliver(packet.clone()));
@@ -211,144 +168,114 @@ impl Model for Scenario {
             }
         }
         for n in 0..self.nodes {
-            if world.restarts < self.restarts {
-                actions.push(Action::Restart(n));
-            }
-            if world.nodes[n].epoch < world.chosen {
-                actions.push(Action::Learn(n));
-            }
             self.node_actions(world, n, actions);
         }
         if world.floor.is_none() && world.floors_begun < self.floors {
             actions.push(Action::Floor);
         }
-        if world.chosen < self.free_epochs {
+        if P::may_choose(self, world) {
             actions.push(Action::Choose);
         }
+        P::world_steps(self, world, actions);
     }
 
-    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+    fn next_state(&self, last: &World<P>, action: Action<P>) -> Option<World<P>> {
         let mut world = last.clone();
-        match action {
-            Action::Begin(c) => self.begin(&mut world, c),
-            Action::Catch(c) => world.clients[c].epoch = world.chosen,
-            Action::Deliver(packet) => {
-                world.network.remove(&packet);
-                self.deliver(&mut world, packet);
-            }
-            Action::Repeat(packet) => {
-                world.repeats += 1;
-                self.deliver(&mut world, packet);
-            }
-            Action::Timeout(c) => {
-                world.clients[c].timeouts += 1;
-                self.drive(&mut world, c, |operation, next| operation.on_timeout(next));
-                world.drop_late_answers();
-            }
-            Action::Restart(n) => {
-                world.restarts += 1;
-                let bounds = self.bounds(&world.nodes[n]);
-                let node = &mut world.nodes[n];
-                node.recent = Recent::forgotten(self.rules(), &node.cell, &bounds);
-            }
-            Action::Learn(n) => world.nodes[n].epoch = world.chosen,
-            Action::Spread(from, to) => {
-                world.spreads += 1;
-                let world_before = last;
-                let node = &world.nodes[from];
-                world.network.insert(Packet::Spread {
-                    epoch: node.epoch,
-                    to,
-                    version: node.cell.version(),
-                    settled: self.is_settled(world_before, from),
-                });
-            }
-            Action::Floor => self.begin_floor(&mut world),
-            Action::FloorStep(n) => self.floor_step(&mut world, n),
-            Action::Choose => world.chosen += 1,
-        }
+        self.act(&mut world, action);
+        world.drop_late_answers();
         (world != *last).then_some(world)
     }
 
-    fn properties(&self) -> Vec<Property<Scenario>> {
-        vec![Property::always("linearizable", |_, world: &World| {
+    fn properties(&self) -> Vec<Property<Scenario<P>>> {
+        vec![Property::always("linearizable", |_, world: &World<P>| {
             !world.violated
         })]
     }
 }
 
-impl World {
-    /// Removes answers to rounds that are over, because they change nothing.
-    fn drop_late_answers(&mut self) {
-        let clients = &self.clients;
-        self.network.retain(|packet| match packet {
-            Packet::Answer {
-                client,
-                task,
-                round,
-                ..
-            } => {
-                let client = &clients[*client];
-                let operation = client.operation.as_ref();
-                client.next_task == *task + 1 && operation.is_some_and(|o| o.round() == *round)
-            }
-            _ => true,
-        });
+impl<P: Protocol> Scenario<P> {
+    fn first_node(&self, n: usize) -> Node<P> {
+        let is_member = self.config(1).members().iter().any(|m| m.node == n);
+        let epoch = if is_member { 1 } else { 2 };
+        Node {
+            rows: P::first_rows(self, n, is_member),
+            floors: Floors::joining(epoch),
+            epoch,
+        }
     }
 
-    /// Returns true if a broken rule led to a result that no order explains.
-    pub fn is_violated(&self) -> bool {
-        self.violated
+    fn client_actions(&self, world: &World<P>, c: usize, actions: &mut Vec<Action<P>>) {
+        let client = &world.clients[c];
+        if client.is_idle() {
+            let next = client.next_of(&self.clients[c].tasks);
+            if next.is_some_and(|task| P::may_begin(self, world, c, task)) {
+                actions.push(Action::Begin(c));
+                P::client_steps(world, c, actions);
+            }
+            return;
+        }
+        if client.timeouts < self.timeouts {
+            actions.push(Action::Timeout(c));
+        }
+        if world.crashes < self.crashes {
+            actions.push(Action::Crash(c));
+        }
     }
 
-    /// Returns the operations and their answers.
-    pub fn history(&self) -> &[Event] {
-        &self.history
-    }
-}
-
-impl Scenario {
-    fn deliver(&self, world: &mut World, packet: Packet) {
-        match packet {
-            Packet::Ask {
-                client,
-                task,
-                epoch,
-                to,
-                round,
-                request,
-            } => {
-                let answer = self.answer(&mut world.nodes[to], epoch, request);
-                world.network.insert(Packet::Answer {
-                    client,
-                    task,
-                    from: to,
-                    round,
-                    answer,
-                });
-            }
-            Packet::Answer {
-                client,
-                task,
-                from,
-                round,
-                answer,
-            } => {
-                if world.clients[client].next_task == task + 1 {
-                    self.drive(world, client, |operation, next| {
-                        operation.on_answer(from, round, answer, next)
-                    });
-                }
-            }
-            Packet::Spread {
-                epoch,
-                to,
-                version,
-                settled,
-            } => {
-                self.take(&mut world.nodes[to], epoch, version, settled);
+    fn node_actions(&self, world: &World<P>, n: usize, actions: &mut Vec<Action<P>>) {
+        let node = &world.nodes[n];
+        if world.restarts < self.restarts {
+            actions.push(Action::Restart(n));
+        }
+        if node.epoch < world.chosen {
+            actions.push(Action::Learn(n));
+        }
+        if world.spreads < self.spreads {
+            for row in P::rows_to_send(self, n, node) {
+                let others = (0..self.nodes).filter(|o| *o != n);
+                actions.extend(others.map(|o| Action::Spread(n, o, row)));
             }
         }
-        world.drop_late_answers();
+        P::node_steps(world, n, actions);
+        if world.floor.as_ref().is_some_and(|floor| floor.waits_for(n)) {
+            actions.push(Action::FloorStep(n));
+        }
+    }
+
+    fn act(&self, world: &mut World<P>, action: Action<P>) {
+        match action {
+            Action::Begin(c) => self.begin(world, c),
+            Action::Deliver(packet) => {
+                world.network.remove(&packet);
+                self.deliver(world, packet);
+            }
+            Action::Repeat(packet) => {
+                world.repeats += 1;
+                self.deliver(world, packet);
+            }
+            Action::Timeout(c) => {
+                world.clients[c].timeouts += 1;
+                self.drive(world, c, |operation, next| operation.on_timeout(next));
+            }
+            Action::Crash(c) => {
+                world.crashes += 1;
+                world.clients[c].end();
+            }
+            Action::Restart(n) => {
+                world.restarts += 1;
+                let node = &mut world.nodes[n];
+                let bounds = node.bounds();
+                node.rows.restart(self.rules, &bounds);
+            }
+            Action::Learn(n) => world.nodes[n].epoch = world.chosen,
+            Action::Spread(from, to, row) => {
+                world.spreads += 1;
+                self.spread(world, from, to, row);
+            }
+            Action::Floor => self.begin_floor(world),
+            Action::FloorStep(n) => self.floor_step(world, n),
+            Action::Choose => world.chosen += 1,
+            Action::Own(step) => P::step(self, world, step),
+        }
     }
 }

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The client that looks at rest.
 const LAST: usize = 95;
 
-/// What clients know of these buckets.
+/// The knowledge of clients about these buckets.
 #[derive(Debug, Default)]
 pub struct Buckets {
     /// Each bucket that was ever seen, by its id.
@@ -38,7 +38,7 @@ pub struct Buckets {
     history: History,
 }
 
-/// What clients know of a bucket.
+/// The knowledge of clients about a bucket.
 #[derive(Debug)]
 struct Known {
     name: &'static str,

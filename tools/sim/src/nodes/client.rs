@@ -87,7 +87,7 @@ fn wish(rng: &mut Rng) -> Wish {
     }
 }
 
-/// Returns how long a client waits.
+/// Returns the longest time that a client waits.
 fn patience(rng: &mut Rng) -> Duration {
     Duration::from_millis(if rng.chance(10) {
         rng.between(1, 500)
@@ -104,7 +104,7 @@ struct Order {
     call: Call,
     /// The size of the pieces in which the content arrives.
     piece: usize,
-    /// How long the client waits.
+    /// The longest time that the client waits.
     patience: Duration,
 }
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::world::World;
 use crate::rng::Rng;
 
-/// How fast the disks of a run are.
+/// The speed of the disks of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speed {
     /// Nothing waits.
@@ -26,7 +26,7 @@ pub enum Speed {
     Slow,
 }
 
-/// How much room a disk has.
+/// The room on a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Room {
@@ -70,7 +70,7 @@ impl Condition {
         *self.slow_until.lock() = Instant::now() + time;
     }
 
-    /// Sets how much room the metadata have.
+    /// Sets the room for the metadata.
     pub fn set_room(&self, room: Room) {
         self.room.store(room as u8, Ordering::SeqCst);
     }

@@ -8,6 +8,7 @@ use super::world::{BUCKET, OTHER, World};
 use super::{buckets, k2v, listings, loose, proof, replicas, uploads, versions};
 use crate::linear;
 use crate::rng::Rng;
+use crate::verdict;
 
 /// Clients with numbers from here on read at rest.
 const LAST: usize = 100;
@@ -71,25 +72,7 @@ impl Counts {
 }
 
 /// The end of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
-    /// The violation, or `None`.
-    pub violation: Option<String>,
-    /// A hash of everything that happened, in order.
-    pub hash: u64,
-    /// Counts of what happened.
-    pub counts: Counts,
-}
-
-impl Verdict {
-    pub(super) fn failed(why: String) -> Verdict {
-        Verdict {
-            violation: Some(why),
-            hash: 0,
-            counts: Counts::default(),
-        }
-    }
-}
+pub type Verdict = verdict::Verdict<Counts>;
 
 /// Reads every key from every machine, and judges everything that clients got.
 pub(super) async fn judge(world: &World) -> Verdict {

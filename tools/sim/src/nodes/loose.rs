@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use archipel_model::Condition;
+use archipel_model::{Condition, Model};
 
 use super::client::{self, Fault, MOST};
 use super::content::content;
@@ -23,13 +23,13 @@ pub const LOOSE: &str = "loose";
 const KEYS: [&str; 3] = ["p", "q", "r/1"];
 /// The interval of syncs, and the time of one.
 const WINDOW_MILLIS: u64 = 1_100;
-/// How often a store syncs that has nothing to commit.
+/// The interval of syncs of a store that has nothing to commit.
 const SYNC: Duration = Duration::from_secs(1);
 /// The client that reads at rest.
 const LAST: usize = 97;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What happened in the bucket.
+/// The history of the bucket.
 #[derive(Debug, Default)]
 pub struct Loose {
     history: History,
@@ -41,6 +41,20 @@ pub struct Loose {
 }
 
 impl Loose {
+    /// Notes a read that began at the time `from`, as a page with one key.
+    fn saw(&mut self, key: &'static str, from: u64, saw: Option<u32>) {
+        let entry = saw.map(|value| (key.to_owned(), Some(value)));
+        let between = (from, self.history.tick());
+        self.history.pages.push(Page {
+            between,
+            prefix: key.into(),
+            delimiter: None,
+            after: None,
+            truncated: false,
+            entries: entry.into_iter().collect(),
+        });
+    }
+
     /// Notes that a machine lost power.
     pub fn cut(&mut self, now_millis: u64) {
         self.cuts.push(now_millis);
@@ -85,24 +99,11 @@ async fn operate(
     world.note(format!(
         "client {client} → {machine}: loose {key} {call:?} #{index}"
     ));
-    let called = world.machines[machine].call(PATIENCE, |model| async move {
-        let bucket = client::bucket(&model, LOOSE).await?;
-        match call {
-            Call::Write(Some(value)) => {
-                let mut writer = model.begin_object(&bucket, key)?;
-                writer.write(content(value)).await?;
-                let done = writer.finish(client::meta(value), Condition::Always);
-                done.await?;
-                Ok::<_, Fault>(End::Answered(Reply::Done))
-            }
-            Call::Write(None) | Call::Swap(..) => {
-                let done = model.delete_object(&bucket, key, Condition::Always);
-                done.await?;
-                Ok(End::Answered(Reply::Done))
-            }
-            Call::Read => client::get(&model, &bucket, key).await,
-        }
-    });
+    let asked = &world.machines[machine];
+    let called = asked.call(
+        PATIENCE,
+        |model| async move { perform(&model, key, call).await },
+    );
     let end = match called.await {
         Called::Answered(Ok(end)) => end,
         Called::Answered(Err(Fault::Error(error))) => {
@@ -132,22 +133,28 @@ async fn operate(
             let undone_by = (began, now + WINDOW_MILLIS);
             loose.acknowledged.push((key, index, undone_by));
         }
-        Reply::Saw(saw) => {
-            let between = (from, loose.history.tick());
-            loose.history.pages.push(Page {
-                between,
-                prefix: key.into(),
-                delimiter: None,
-                after: None,
-                truncated: false,
-                entries: saw
-                    .map(|value| (key.to_owned(), Some(value)))
-                    .into_iter()
-                    .collect(),
-            });
-        }
+        Reply::Saw(saw) => loose.saw(key, from, saw),
     }
     Some(reply)
+}
+
+async fn perform(model: &Model, key: &'static str, call: Call) -> Result<End, Fault> {
+    let bucket = client::bucket(model, LOOSE).await?;
+    match call {
+        Call::Write(Some(value)) => {
+            let mut writer = model.begin_object(&bucket, key)?;
+            writer.write(content(value)).await?;
+            let done = writer.finish(client::meta(value), Condition::Always);
+            done.await?;
+            Ok(End::Answered(Reply::Done))
+        }
+        Call::Write(None) | Call::Swap(..) => {
+            let done = model.delete_object(&bucket, key, Condition::Always);
+            done.await?;
+            Ok(End::Answered(Reply::Done))
+        }
+        Call::Read => client::get(model, &bucket, key).await,
+    }
 }
 
 /// Reads all objects through all machines at rest, and judges all reads.

@@ -43,7 +43,7 @@ pub struct Machine {
     pub clock: MachineClock,
     /// The names of all machines.
     pub all: Arc<[NodeId]>,
-    /// How fast and how full its disks are.
+    /// The speed and the room of its disks.
     pub condition: Arc<Condition>,
     media: Mutex<Media>,
     network: Arc<SimulatedNetwork>,
@@ -110,7 +110,7 @@ impl Machine {
         self.media.lock()
     }
 
-    /// Sets how much room its disks have.
+    /// Sets the room of its disks.
     pub fn set_room(&self, room: Room) {
         self.condition.set_room(room);
         let media = self.media();

@@ -11,7 +11,7 @@
 //! | [`power`] | engines and disks that stop with a power cut |
 //! | [`machine`] | a machine: its disks, and the node that runs on it |
 //! | [`clock`] | the clocks of machines |
-//! | [`style`] | what a seed draws for its run |
+//! | [`style`] | the settings that a seed draws for its run |
 //! | [`world`] | machines, network, and the record of a run |
 //! | [`disks`] | slow and full disks |
 //! | [`faults`] | causes faults |

@@ -104,7 +104,7 @@ impl Engine for PoweredEngine {
     }
 }
 
-/// How a transaction ends that does not end as it should.
+/// The wrong end of a transaction.
 enum End {
     /// It is never synced, whatever durability is asked for.
     Unsynced,

@@ -1,4 +1,4 @@
-//! What a seed draws for its run: what clients do, what goes wrong, and how much nodes do at once.
+//! The settings that a seed draws for its run: requests of clients, faults, and limits of nodes.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Style {
     pub purge_rows: usize,
     /// The pause after each such transaction.
     pub purge_pause_seconds: u64,
-    /// How much nodes do at once.
+    /// The limits on the work that nodes do at once.
     pub sizes: Sizes,
     /// The number of blocks of a full extent: content of more blocks has a tail.
     pub extent_blocks: usize,
@@ -50,13 +50,13 @@ pub struct Style {
     pub k2v: bool,
     /// The settings of the bucket with versions, if the run has it.
     pub versions: Option<versions::Kind>,
-    /// How fast disks are.
+    /// The speed of disks.
     pub speed: Speed,
     /// True if disks are full at times.
     pub fills: bool,
     /// The percentage of a client's requests that concern the bucket whose commits are buffered.
     pub loose_percent: u64,
-    /// How long nodes wait.
+    /// The times that nodes wait.
     pub times: Times,
     /// The lengths of the stores' queues and batches.
     pub limits: Limits,

@@ -124,7 +124,7 @@ pub struct Record {
     pub history: History,
     /// The answers about objects of the [`OTHER`] bucket.
     pub other: History,
-    /// What happened in the bucket whose commits are buffered.
+    /// The history of the bucket whose commits are buffered.
     pub loose: Loose,
     /// The uploads that clients share.
     pub uploads: Vec<Shared>,

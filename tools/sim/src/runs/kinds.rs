@@ -2,34 +2,25 @@
 
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
+use sim::verdict::Verdict;
 use sim::{cluster, nodes};
 
-/// The end of a run.
-pub struct Ran<C> {
-    /// The violation, or `None`.
-    pub violation: Option<String>,
-    /// A hash of everything that happened.
-    pub hash: u64,
-    /// Counts of what happened.
-    pub counts: C,
-}
-
-/// A kind of runs, with its settings.
-pub trait Kind: Copy + Sync {
+/// The options of a kind of runs.
+pub trait Kind: Copy + Default + Sync {
     /// Counts of what happened.
     type Counts: Default + Send;
 
     /// The name of the kind.
     const NAME: &'static str;
 
-    /// Returns the kind with this rule broken, or `None` if there is no such rule.
-    fn new(mutant: Option<&str>) -> Option<Self>;
+    /// Breaks a rule. Returns false if this kind has no such rule.
+    fn break_rule(&mut self, mutant: &str) -> bool;
 
-    /// Returns the kind with tracing on.
+    /// Returns the same options with tracing on.
     fn tracing(self) -> Self;
 
     /// Runs a seed.
-    fn simulate(self, seed: u64) -> Ran<Self::Counts>;
+    fn simulate(self, seed: u64) -> Verdict<Self::Counts>;
 
     /// Adds counts.
     fn add(sum: &mut Self::Counts, counts: &Self::Counts);
@@ -54,46 +45,38 @@ pub fn mutants() -> String {
     )
 }
 
-fn named(name: &str) -> Option<Mutant> {
+/// Returns the rules without the one of this name; `None` if there is no such rule.
+fn broken(name: &str) -> Option<Rules> {
     let mut all = Mutant::ALL.into_iter().chain(Mutant::BY_SCHEDULE);
-    all.find(|mutant| format!("{mutant:?}") == name)
+    let mutant = all.find(|mutant| format!("{mutant:?}") == name);
+    mutant.map(Rules::broken)
 }
 
-/// The kind of the register's state machines alone.
-#[derive(Clone, Copy)]
-pub struct Register(cluster::Options);
-
-impl Kind for Register {
-    type Counts = cluster::judge::Counts;
+/// The register's state machines alone.
+impl Kind for cluster::Options {
+    type Counts = cluster::Counts;
 
     const NAME: &'static str = "register";
 
-    fn new(mutant: Option<&str>) -> Option<Register> {
-        let mut options = cluster::Options::default();
-        match mutant {
-            None => {}
-            Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
-            Some(name) => {
-                options.rules = Rules::broken(named(name)?);
-            }
+    fn break_rule(&mut self, mutant: &str) -> bool {
+        if mutant == ANSWER_BEFORE_SYNC {
+            self.answer_before_sync = true;
+            return true;
         }
-        Some(Register(options))
+        let rules = broken(mutant);
+        self.rules = rules.unwrap_or(self.rules);
+        rules.is_some()
     }
 
-    fn tracing(self) -> Register {
-        Register(cluster::Options {
+    fn tracing(self) -> Self {
+        cluster::Options {
             trace: true,
-            ..self.0
-        })
+            ..self
+        }
     }
 
-    fn simulate(self, seed: u64) -> Ran<Self::Counts> {
-        let verdict = cluster::simulate(seed, self.0);
-        Ran {
-            violation: verdict.violation,
-            hash: verdict.hash,
-            counts: verdict.counts,
-        }
+    fn simulate(self, seed: u64) -> Verdict<Self::Counts> {
+        cluster::simulate(seed, self)
     }
 
     fn add(sum: &mut Self::Counts, counts: &Self::Counts) {
@@ -108,44 +91,39 @@ impl Kind for Register {
     }
 }
 
-/// The kind of whole nodes.
-#[derive(Clone, Copy)]
-pub struct Nodes(nodes::Options);
-
-impl Kind for Nodes {
+/// Whole nodes.
+impl Kind for nodes::Options {
     type Counts = nodes::Counts;
 
     const NAME: &'static str = "nodes";
 
-    fn new(mutant: Option<&str>) -> Option<Nodes> {
-        let mut options = nodes::Options::default();
-        match mutant {
-            None => {}
-            Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
-            Some(TRUST_OLD) => options.trust_old_store = true,
-            Some(IGNORE_FENCES) => options.ignore_fences = true,
-            Some(SWALLOW_FULL) => options.swallow_full = true,
-            Some(NEWEST_PART) => options.newest_part = true,
-            Some(TRUST_BUFFERED) => options.trust_buffered = true,
-            Some(name) => options.rules = Rules::broken(named(name)?),
-        }
-        Some(Nodes(options))
+    fn break_rule(&mut self, mutant: &str) -> bool {
+        let broken_here = match mutant {
+            ANSWER_BEFORE_SYNC => &mut self.answer_before_sync,
+            TRUST_OLD => &mut self.trust_old_store,
+            IGNORE_FENCES => &mut self.ignore_fences,
+            SWALLOW_FULL => &mut self.swallow_full,
+            NEWEST_PART => &mut self.newest_part,
+            TRUST_BUFFERED => &mut self.trust_buffered,
+            _ => {
+                let rules = broken(mutant);
+                self.rules = rules.unwrap_or(self.rules);
+                return rules.is_some();
+            }
+        };
+        *broken_here = true;
+        true
     }
 
-    fn tracing(self) -> Nodes {
-        Nodes(nodes::Options {
+    fn tracing(self) -> Self {
+        nodes::Options {
             trace: true,
-            ..self.0
-        })
+            ..self
+        }
     }
 
-    fn simulate(self, seed: u64) -> Ran<Self::Counts> {
-        let verdict = nodes::simulate(seed, self.0);
-        Ran {
-            violation: verdict.violation,
-            hash: verdict.hash,
-            counts: verdict.counts,
-        }
+    fn simulate(self, seed: u64) -> Verdict<Self::Counts> {
+        nodes::simulate(seed, self)
     }
 
     fn add(sum: &mut Self::Counts, counts: &Self::Counts) {

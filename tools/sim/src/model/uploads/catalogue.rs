@@ -1,9 +1,12 @@
-//! The worlds by name.
+//! The scenarios by name.
 
 use archipel_cluster::register::epoch::Config;
 use archipel_cluster::register::rules::Mutant;
 
 use super::{Task, Uploads};
+use crate::model::scenario;
+
+type Scenario = scenario::Scenario<Uploads>;
 
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::CompleteIfNone, Task::Look, Task::Complete]),
@@ -26,26 +29,30 @@ const ABORTS: &[(u64, &[Task])] = &[
     (3, &[Task::Put, Task::Read, Task::Abort]),
 ];
 
-/// Returns worlds that are explored in full, or as far as there is time.
-pub fn small() -> Vec<Uploads> {
+fn plain(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
+    Scenario::plain(name, Uploads::default(), clients)
+}
+
+/// Returns scenarios that are explored in full, or as far as there is time.
+pub fn small() -> Vec<Scenario> {
     vec![
-        Uploads {
+        Scenario {
             rounds: 4,
-            ..Uploads::plain(
+            ..plain(
                 "a conditional completion and a put",
                 &[(0, &[Task::CompleteIfNone]), (4, &[Task::Put])],
             )
         },
-        Uploads {
+        Scenario {
             rounds: 4,
-            ..Uploads::plain(
+            ..plain(
                 "a completion and an abort",
                 &[(0, &[Task::Complete]), (4, &[Task::Abort])],
             )
         },
-        Uploads {
+        Scenario {
             rounds: 4,
-            ..Uploads::plain(
+            ..plain(
                 "two completions",
                 &[(0, &[Task::Complete]), (4, &[Task::Complete])],
             )
@@ -53,16 +60,23 @@ pub fn small() -> Vec<Uploads> {
     ]
 }
 
-/// Returns worlds for random walks.
-pub fn walks() -> Vec<Uploads> {
-    let faulty = |name, clients| Uploads {
-        upload_ahead: 4,
+/// Returns scenarios for random walks.
+pub fn walks() -> Vec<Scenario> {
+    let faulty = |name, clients| Scenario {
+        protocol: Uploads {
+            upload_ahead: 4,
+            is_missed: false,
+        },
         timeouts: 30,
         crashes: 1,
         restarts: 2,
         repeats: 4,
         spreads: 4,
-        ..Uploads::plain(name, clients)
+        ..plain(name, clients)
+    };
+    let missed = Uploads {
+        upload_ahead: 4,
+        is_missed: true,
     };
     let first = Config::first(vec![0, 1, 2]);
     let both = first.with_next(vec![0, 1, 3]);
@@ -71,34 +85,34 @@ pub fn walks() -> Vec<Uploads> {
         faulty("uploads: several completers", COMPLETERS),
         faulty("uploads: completions race with aborts", ABORTS),
         faulty("uploads: everything at once", ALL),
-        Uploads {
+        Scenario {
             floors: 4,
             ..faulty("uploads: everything at once, floors", ALL)
         },
-        Uploads {
+        Scenario {
             floors: 2,
             epochs: vec![first.clone(), both.clone()],
             nodes: 4,
             ..faulty("uploads: everything at once, a layout change", ALL)
         },
-        Uploads {
-            is_missed: true,
+        Scenario {
+            protocol: missed.clone(),
             ..faulty("uploads: a replica missed the upload", ABORTS)
         },
-        Uploads {
-            is_missed: true,
+        Scenario {
+            protocol: missed.clone(),
             ..faulty(
                 "uploads: several completers, a replica missed the upload",
                 COMPLETERS,
             )
         },
-        Uploads {
-            is_missed: true,
+        Scenario {
+            protocol: missed.clone(),
             floors: 4,
             ..faulty("uploads: a replica missed the upload, floors", ALL)
         },
-        Uploads {
-            is_missed: true,
+        Scenario {
+            protocol: missed.clone(),
             floors: 2,
             epochs: vec![first.clone(), both.clone()],
             nodes: 4,
@@ -107,8 +121,8 @@ pub fn walks() -> Vec<Uploads> {
     ]
 }
 
-/// Returns the worlds that may show a mutant, the likeliest first.
-pub fn for_mutant(mutant: Mutant) -> Vec<Uploads> {
+/// Returns the scenarios that may show a mutant, the likeliest first.
+pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
     let mut all = walks();
     let first = match mutant {
         Mutant::TrustUnmarked | Mutant::PromiseOneRow => 2,

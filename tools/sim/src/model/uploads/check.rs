@@ -1,6 +1,8 @@
-//! Whether an order of the operations on an object and its upload explains all answers.
+//! A checker of linearizability for the history of an object and its upload.
 
 use std::collections::HashSet;
+
+use crate::linear;
 
 /// A client's request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -37,17 +39,7 @@ pub enum Reply {
 }
 
 /// One operation in a history.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Event {
-    /// The client.
-    pub client: usize,
-    /// The request.
-    pub call: Call,
-    /// The time of the call.
-    pub called: u64,
-    /// The time and content of the answer; `None` if there was none or nothing is known.
-    pub reply: Option<(u64, Reply)>,
-}
+pub type Event = linear::Event<Call, Reply>;
 
 /// The object, and true while the upload is in progress.
 type State = (Option<u32>, bool);

@@ -1,9 +1,12 @@
-//! The worlds by name.
+//! The scenarios by name.
 
 use archipel_cluster::register::epoch::Config;
 use archipel_cluster::register::rules::Mutant;
 
 use super::{Task, Versions};
+use crate::model::scenario;
+
+type Scenario = scenario::Scenario<Versions>;
 
 const PUTS: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Look(0), Task::List]),
@@ -83,19 +86,23 @@ const ALL: &[(u64, &[Task])] = &[
     (3, &[Task::Create, Task::Look(1), Task::Look(2)]),
 ];
 
-/// Returns worlds that are explored as far as there is time.
-pub fn small() -> Vec<Versions> {
+fn plain(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
+    Scenario::plain(name, Versions, clients)
+}
+
+/// Returns scenarios that are explored as far as there is time.
+pub fn small() -> Vec<Scenario> {
     vec![
-        Versions {
+        Scenario {
             rounds: 4,
-            ..Versions::plain(
+            ..plain(
                 "versions: a put and a put that is looked at",
                 &[(0, &[Task::Put]), (4, &[Task::Put, Task::Look(1)])],
             )
         },
-        Versions {
+        Scenario {
             rounds: 4,
-            ..Versions::plain(
+            ..plain(
                 "versions: a put is deleted while another runs",
                 &[(0, &[Task::Put, Task::Kill(0)]), (4, &[Task::Put])],
             )
@@ -103,15 +110,15 @@ pub fn small() -> Vec<Versions> {
     ]
 }
 
-/// Returns worlds for random walks.
-pub fn walks() -> Vec<Versions> {
-    let faulty = |name, clients| Versions {
+/// Returns scenarios for random walks.
+pub fn walks() -> Vec<Scenario> {
+    let faulty = |name, clients| Scenario {
         timeouts: 30,
         crashes: 1,
         restarts: 2,
         repeats: 4,
         spreads: 6,
-        ..Versions::plain(name, clients)
+        ..plain(name, clients)
     };
     let first = Config::first(vec![0, 1, 2]);
     let both = first.with_next(vec![0, 1, 3]);
@@ -126,15 +133,15 @@ pub fn walks() -> Vec<Versions> {
         faulty("versions: null versions", NULLS),
         faulty("versions: everything", ALL),
         faulty("versions: changes of null versions", NULL_CHANGES),
-        Versions {
+        Scenario {
             floors: 4,
             ..faulty("versions: everything, floors", ALL)
         },
-        Versions {
+        Scenario {
             floors: 4,
             ..faulty("versions: deletions, floors", KILLS)
         },
-        Versions {
+        Scenario {
             floors: 2,
             epochs: vec![first.clone(), both],
             nodes: 4,
@@ -142,11 +149,11 @@ pub fn walks() -> Vec<Versions> {
         },
         faulty("versions: the settings change", SETTINGS),
         faulty("versions: fences refuse a put", REFUSED),
-        Versions {
+        Scenario {
             floors: 4,
             ..faulty("versions: rows are retired", RETIRED)
         },
-        Versions {
+        Scenario {
             spreads: 1,
             epochs: [first, moves].into_iter().chain(dropped).collect(),
             nodes: 5,
@@ -155,8 +162,8 @@ pub fn walks() -> Vec<Versions> {
     ]
 }
 
-/// Returns the worlds that may show a mutant, the likeliest first.
-pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
+/// Returns the scenarios that may show a mutant, the likeliest first.
+pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
     let mut all = walks();
     let first = match mutant {
         Mutant::NoPromotion | Mutant::IgnoreChanges | Mutant::HoldByQuorum => 1,

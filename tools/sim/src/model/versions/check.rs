@@ -1,9 +1,11 @@
-//! Whether an order of the operations on a key explains all answers.
+//! A checker of linearizability for the history of a versioned key.
 
 use std::collections::{BTreeMap, HashSet};
 
 use archipel_base::Stamp;
 use archipel_storage::VersionName;
+
+use crate::linear;
 
 /// A client's request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -52,85 +54,151 @@ pub enum Reply {
 pub type Numbers = (u32, u32);
 
 /// One operation in a history.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Event {
-    /// The client.
-    pub client: usize,
-    /// The request.
-    pub call: Call,
-    /// Of a put: the names of its attempts.
-    pub attempts: Vec<Stamp>,
-    /// The time of the call.
+pub type Event = linear::Event<Call, Reply>;
+
+/// An attempt of a put.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Attempt {
+    /// The name of the version.
+    pub name: Stamp,
+    /// The time of the call that it belongs to. No other call has it.
     pub called: u64,
-    /// The time and content of the answer; `None` if there was none or nothing is known.
-    pub reply: Option<(u64, Reply)>,
 }
 
 /// The versions, the current one, and whether the null version is protected.
 type State = (BTreeMap<VersionName, Numbers>, Option<VersionName>, bool);
 
-/// Returns true if the history is linearizable, with two relaxations: a put without an answer may
-/// show as an older version, and a listing may show a put that is in progress or was not answered.
-pub fn is_linearizable(history: &[Event]) -> bool {
-    let listings = history.iter().filter_map(|event| match &event.reply {
-        Some((_, Reply::Listed(shown))) => Some((event, shown)),
-        _ => None,
-    });
-    for (listing, shown) in listings {
-        let replied = listing.reply.as_ref().map_or(0, |(at, _)| *at);
-        if !is_right(history, listing.called, replied, shown) {
-            return false;
-        }
-    }
-    let nothing = (BTreeMap::new(), None, false);
-    search(history, 0, nothing, &mut HashSet::new())
+/// A history with the attempts of its puts.
+#[derive(Clone, Copy)]
+pub struct History<'a> {
+    /// The operations.
+    pub events: &'a [Event],
+    /// All attempts that were sent.
+    pub sent: &'a [Attempt],
 }
 
-/// Returns true if a listing has all versions that certainly lived, and none that certainly did
-/// not.
-fn is_right(history: &[Event], called: u64, replied: u64, shown: &[VersionName]) -> bool {
-    let before = |event: &Event| event.reply.as_ref().is_some_and(|(at, _)| *at < called);
-    history
-        .iter()
-        .all(|event| match (&event.call, &event.reply) {
-            (Call::Kill(Some(name)), Some((_, Reply::Done(_)))) if before(event) => {
-                !shown.contains(&Some(*name))
+impl History<'_> {
+    /// Returns true if the history is linearizable, with two relaxations: a put without an answer may
+    /// show as an older version, and a listing may show a put that is in progress or was not answered.
+    pub fn is_linearizable(self) -> bool {
+        let listings = self.events.iter().filter_map(|event| match &event.reply {
+            Some((_, Reply::Listed(shown))) => Some((event, shown)),
+            _ => None,
+        });
+        for (listing, shown) in listings {
+            let replied = listing.reply.as_ref().map_or(0, |(at, _)| *at);
+            if !self.is_right(listing.called, replied, shown) {
+                return false;
             }
+        }
+        let nothing = (BTreeMap::new(), None, false);
+        self.search(0, nothing, &mut HashSet::new())
+    }
+
+    /// Returns the names of the attempts of a put.
+    fn attempts(&self, event: &Event) -> impl Iterator<Item = Stamp> {
+        let own = self.sent.iter().filter(|one| one.called == event.called);
+        own.map(|one| one.name)
+    }
+
+    /// Returns true if a listing has all versions that certainly lived, and none that certainly did
+    /// not.
+    fn is_right(self, called: u64, replied: u64, shown: &[VersionName]) -> bool {
+        let before = |event: &Event| event.reply.as_ref().is_some_and(|(at, _)| *at < called);
+        let is_shown = |name: Stamp| shown.contains(&Some(name));
+        let is_told_right = |event: &Event| match (&event.call, &event.reply) {
+            (Call::Kill(Some(name)), Some((_, Reply::Done(_)))) => !is_shown(*name),
             (Call::Put(_) | Call::Create(_), Some((_, Reply::Done(Some(name))))) => {
-                let others = event.attempts.iter().filter(|other| *other != name);
-                let ghosts = others
-                    .map(|other| Some(*other))
-                    .filter(|o| shown.contains(o));
-                let killed = history
-                    .iter()
-                    .any(|other| other.call == Call::Kill(Some(*name)) && other.called < replied);
-                !before(event) || (ghosts.count() == 0 && (killed || shown.contains(&Some(*name))))
+                let mut others = self.attempts(event).filter(|other| other != name);
+                let is_killed =
+                    |other: &Event| other.call == Call::Kill(Some(*name)) && other.called < replied;
+                let is_accounted_for = || is_shown(*name) || self.events.iter().any(is_killed);
+                !others.any(is_shown) && is_accounted_for()
             }
-            (Call::Create(_), Some((_, Reply::Failed))) if before(event) => event
-                .attempts
-                .iter()
-                .all(|name| !shown.contains(&Some(*name))),
+            (Call::Create(_), Some((_, Reply::Failed))) => !self.attempts(event).any(is_shown),
             _ => true,
-        })
-}
-
-fn search(history: &[Event], placed: u64, state: State, tried: &mut HashSet<(u64, State)>) -> bool {
-    let unplaced = (0..history.len()).filter(|i| placed & 1 << i == 0);
-    let replies = unplaced.clone().filter_map(|i| history[i].reply.as_ref());
-    let Some(first) = replies.map(|(at, _)| *at).min() else {
-        return true;
-    };
-    if !tried.insert((placed, state.clone())) {
-        return false;
+        };
+        let mut earlier = self.events.iter().filter(|event| before(event));
+        earlier.all(is_told_right)
     }
-    let mut open = unplaced.filter(|i| history[*i].called < first);
-    open.any(|i| {
-        if comes_too_late(history, &history[i]) {
+
+    fn search(self, placed: u64, state: State, tried: &mut HashSet<(u64, State)>) -> bool {
+        let events = self.events;
+        let unplaced = (0..events.len()).filter(|i| placed & 1 << i == 0);
+        let replies = unplaced.clone().filter_map(|i| events[i].reply.as_ref());
+        let Some(first) = replies.map(|(at, _)| *at).min() else {
+            return true;
+        };
+        if !tried.insert((placed, state.clone())) {
             return false;
         }
-        let mut next = after(&history[i], &state).into_iter();
-        next.any(|state| search(history, placed | 1 << i, state, tried))
-    })
+        let mut open = unplaced.filter(|i| events[*i].called < first);
+        open.any(|i| {
+            if comes_too_late(events, &events[i]) {
+                return false;
+            }
+            let mut next = self.after(&events[i], &state).into_iter();
+            next.any(|state| self.search(placed | 1 << i, state, tried))
+        })
+    }
+
+    /// Returns the states after an operation, if its answer is right.
+    fn after(self, event: &Event, state: &State) -> Vec<State> {
+        let (versions, current, is_held) = state;
+        let with = |name: VersionName, number: u32, is_current: bool| {
+            let mut versions = versions.clone();
+            versions.insert(name, (number, number));
+            let current = if is_current { Some(name) } else { *current };
+            (versions, current, *is_held)
+        };
+        let reply = event.reply.as_ref().map(|(_, reply)| reply);
+        let when = |holds: bool, states: Vec<State>| if holds { states } else { Vec::new() };
+        let same = || vec![state.clone()];
+        match (event.call, reply) {
+            (Call::Put(number), Some(Reply::Done(name))) => vec![with(*name, number, true)],
+            (Call::Create(number), Some(Reply::Done(name))) => {
+                when(current.is_none(), vec![with(*name, number, true)])
+            }
+            (Call::Put(number), None) => {
+                let either = |at| [true, false].map(|now| with(Some(at), number, now));
+                self.attempts(event).flat_map(either).collect()
+            }
+            (Call::Create(number), None) => {
+                let either = |at| [current.is_none(), false].map(|now| with(Some(at), number, now));
+                self.attempts(event).flat_map(either).collect()
+            }
+            (Call::Create(_), Some(Reply::Failed)) => when(current.is_some(), same()),
+            (Call::Enable | Call::Retire(_), _) => same(),
+            (Call::PutNull(_), _) if *is_held => Vec::new(),
+            (Call::PutNull(number), Some(Reply::Done(_))) => vec![with(None, number, true)],
+            (Call::PutNull(number), None) => {
+                vec![with(None, number, true), with(None, number, false)]
+            }
+            (Call::Get, Some(Reply::Saw(saw))) => {
+                let number = current.and_then(|name| versions.get(&name).copied());
+                when(number == *saw, same())
+            }
+            (Call::Look(name), Some(Reply::Saw(saw))) => {
+                when(versions.get(&name).copied() == *saw, same())
+            }
+            (Call::Kill(None), _) if *is_held => Vec::new(),
+            (Call::Kill(name), None | Some(Reply::Done(_))) => without(state, name),
+            (Call::Change(name, number), None | Some(Reply::Done(_))) => {
+                changed(state, name, number).into_iter().collect()
+            }
+            (Call::Hold(number), None | Some(Reply::Done(_))) => {
+                let held = changed(state, None, number).into_iter();
+                held.map(|(versions, current, _)| (versions, current, true))
+                    .collect()
+            }
+            (Call::Hold(_), Some(Reply::Failed)) => when(!versions.contains_key(&None), same()),
+            (Call::Change(name, _), Some(Reply::Gone)) => {
+                when(!versions.contains_key(&name), same())
+            }
+            (Call::List, _) => same(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Returns true for a write of the null version that began after versions had been enabled.
@@ -140,66 +208,6 @@ fn comes_too_late(history: &[Event], event: &Event) -> bool {
         enabling.call == Call::Enable && reply.is_some_and(|(at, _)| *at < event.called)
     };
     matches!(event.call, Call::PutNull(_)) && history.iter().any(is_earlier)
-}
-
-/// Returns the states after an operation, if its answer is right.
-fn after(event: &Event, state: &State) -> Vec<State> {
-    let (versions, current, is_held) = state;
-    let with = |name: VersionName, number: u32, is_current: bool| {
-        let mut versions = versions.clone();
-        versions.insert(name, (number, number));
-        let current = if is_current { Some(name) } else { *current };
-        (versions, current, *is_held)
-    };
-    let reply = event.reply.as_ref().map(|(_, reply)| reply);
-    let when = |holds: bool, states: Vec<State>| if holds { states } else { Vec::new() };
-    let same = || vec![state.clone()];
-    match (event.call, reply) {
-        (Call::Put(number), Some(Reply::Done(name))) => vec![with(*name, number, true)],
-        (Call::Create(number), Some(Reply::Done(name))) => {
-            when(current.is_none(), vec![with(*name, number, true)])
-        }
-        (Call::Put(number), None) => {
-            let attempts = event.attempts.iter();
-            attempts
-                .flat_map(|at| [true, false].map(|now| with(Some(*at), number, now)))
-                .collect()
-        }
-        (Call::Create(number), None) => {
-            let attempts = event.attempts.iter();
-            attempts
-                .flat_map(|at| [current.is_none(), false].map(|now| with(Some(*at), number, now)))
-                .collect()
-        }
-        (Call::Create(_), Some(Reply::Failed)) => when(current.is_some(), same()),
-        (Call::Enable | Call::Retire(_), _) => same(),
-        (Call::PutNull(_), _) if *is_held => Vec::new(),
-        (Call::PutNull(number), Some(Reply::Done(_))) => vec![with(None, number, true)],
-        (Call::PutNull(number), None) => {
-            vec![with(None, number, true), with(None, number, false)]
-        }
-        (Call::Get, Some(Reply::Saw(saw))) => {
-            let number = current.and_then(|name| versions.get(&name).copied());
-            when(number == *saw, same())
-        }
-        (Call::Look(name), Some(Reply::Saw(saw))) => {
-            when(versions.get(&name).copied() == *saw, same())
-        }
-        (Call::Kill(None), _) if *is_held => Vec::new(),
-        (Call::Kill(name), None | Some(Reply::Done(_))) => without(state, name),
-        (Call::Change(name, number), None | Some(Reply::Done(_))) => {
-            changed(state, name, number).into_iter().collect()
-        }
-        (Call::Hold(number), None | Some(Reply::Done(_))) => {
-            let held = changed(state, None, number).into_iter();
-            held.map(|(versions, current, _)| (versions, current, true))
-                .collect()
-        }
-        (Call::Hold(_), Some(Reply::Failed)) => when(!versions.contains_key(&None), same()),
-        (Call::Change(name, _), Some(Reply::Gone)) => when(!versions.contains_key(&name), same()),
-        (Call::List, _) => same(),
-        _ => Vec::new(),
-    }
 }
 
 /// Returns the state after a change of a version's metadata, if there is such a version.

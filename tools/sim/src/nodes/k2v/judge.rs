@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{SKS, call, name, read, reference, write};
 use crate::nodes::world::World;
 
-/// How soon a poll tells a change at rest.
+/// The longest time after which a poll tells a change at rest.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Judges all items at rest.

@@ -35,11 +35,11 @@ const CLIENTS: u64 = 3;
 /// The most writes to an item.
 const MOST_WRITES: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How late a poll may tell a change: a node that does not answer is found to be lost after a call's
+/// The longest time after which a poll tells a change: a node that does not answer is found to be lost after a call's
 /// 10 s, and then a poll looks again after 15 s at most.
 const LATE: Duration = Duration::from_secs(30);
 
-/// What clients know of items.
+/// The histories of items.
 #[derive(Debug, Default)]
 pub struct Items {
     /// Counts the beginnings and ends of requests.
@@ -58,7 +58,7 @@ impl Items {
     }
 }
 
-/// What a client has seen of an item.
+/// The state of an item that a client has seen.
 #[derive(Clone, Default)]
 struct Seen {
     token: Option<Bytes>,

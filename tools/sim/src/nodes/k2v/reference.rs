@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use archipel_model::k2v::Item;
 use tokio::time::Instant;
 
-/// What a client sees of an item, or has seen.
+/// The values of an item that a client sees, or has seen.
 pub type Values = BTreeSet<u32>;
 
 /// Returns the values of an item. Deletions have no number.
@@ -49,7 +49,7 @@ pub struct Read {
     pub called: u64,
     /// The moment of its answer.
     pub ended: u64,
-    /// What it showed.
+    /// The values that it showed.
     pub values: Values,
     /// True if it was a range's, which may show a value that is not acknowledged and that another
     /// read does not show.

@@ -211,19 +211,7 @@ async fn perform(
     call: Call,
 ) -> Result<Reply, Fault> {
     match call {
-        Call::Put { value, expected } => {
-            let saw = Arc::default();
-            let mut writer = model.begin_object(bucket, key)?;
-            writer.write(content(value)).await?;
-            match writer
-                .finish(client::meta(value), condition(expected, &saw))
-                .await
-            {
-                Ok(head) => Ok(Reply::Made(head.id)),
-                Err(Error::PreconditionFailed) => Ok(Reply::Saw(*saw.lock())),
-                Err(error) => Err(error.into()),
-            }
-        }
+        Call::Put { value, expected } => put(model, bucket, key, value, expected).await,
         Call::Delete => {
             let deleted = model.delete_object(bucket, key, Condition::Always).await?;
             Ok(deleted.id.map_or(Reply::Removed, Reply::Made))
@@ -259,22 +247,47 @@ async fn perform(
             Err(Error::NoSuchKey | Error::Deleted(_)) => Ok(Reply::Saw(None)),
             Err(error) => Err(error.into()),
         },
-        Call::GetVersion(id) => match model.open_version(bucket, key, id).await {
-            Ok(reader) => {
-                let (named, held) = (reader.metadata().id, is_held(reader.metadata()));
-                if named != id {
-                    return Err(Fault::Wrong(format!("{named} instead of version {id}")));
-                }
-                Ok(Reply::SawVersion(Some((
-                    Some(client::read_whole(&reader).await?),
-                    held,
-                ))))
-            }
-            Err(Error::IsMarker(_)) => Ok(Reply::SawVersion(Some((None, false)))),
-            Err(Error::NoSuchVersion) => Ok(Reply::SawVersion(None)),
-            Err(error) => Err(error.into()),
-        },
+        Call::GetVersion(id) => get_version(model, bucket, key, id).await,
         Call::Enable | Call::Suspend => set(model, call).await,
+    }
+}
+
+async fn put(
+    model: &Model,
+    bucket: &Arc<Bucket>,
+    key: &str,
+    value: u32,
+    expected: Option<Stored>,
+) -> Result<Reply, Fault> {
+    let saw = Arc::default();
+    let mut writer = model.begin_object(bucket, key)?;
+    writer.write(content(value)).await?;
+    let done = writer.finish(client::meta(value), condition(expected, &saw));
+    match done.await {
+        Ok(head) => Ok(Reply::Made(head.id)),
+        Err(Error::PreconditionFailed) => Ok(Reply::Saw(*saw.lock())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn get_version(
+    model: &Model,
+    bucket: &Bucket,
+    key: &str,
+    id: VersionId,
+) -> Result<Reply, Fault> {
+    match model.open_version(bucket, key, id).await {
+        Ok(reader) => {
+            let (named, held) = (reader.metadata().id, is_held(reader.metadata()));
+            if named != id {
+                return Err(Fault::Wrong(format!("{named} instead of version {id}")));
+            }
+            let content = client::read_whole(&reader).await?;
+            Ok(Reply::SawVersion(Some((Some(content), held))))
+        }
+        Err(Error::IsMarker(_)) => Ok(Reply::SawVersion(Some((None, false)))),
+        Err(Error::NoSuchVersion) => Ok(Reply::SawVersion(None)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -296,7 +309,7 @@ fn is_held(head: &ObjectHead) -> bool {
     head.lock.legal_hold == Some(true)
 }
 
-/// Returns the condition that the current object has an expected number. `saw` gets what it has.
+/// Returns the condition that the current object has an expected number. `saw` gets its number.
 fn condition(
     expected: Option<Option<u32>>,
     saw: &Arc<Mutex<Option<(VersionId, u32)>>>,
@@ -341,22 +354,7 @@ pub(super) async fn list(world: &World, machine: usize, key: &'static str) -> Op
         }
         Called::Down | Called::Lost => return None,
     };
-    let version = |entry: &VersionEntry| match entry {
-        VersionEntry::Version {
-            head, is_latest, ..
-        } => Some(Shown {
-            id: head.id,
-            stored: if head.is_marker {
-                None
-            } else {
-                Some(value_of(&head.etag)?)
-            },
-            held: is_held(head),
-            is_latest: *is_latest,
-        }),
-        VersionEntry::Prefix(_) => None,
-    };
-    let shown: Vec<Shown> = listing.entries.iter().filter_map(version).collect();
+    let shown: Vec<Shown> = listing.entries.iter().filter_map(shown).collect();
     if shown.len() != listing.entries.len() || listing.truncated || listing.passed_over {
         world.violation(format!(
             "a listing of versions of {key} that cannot be: {listing:?}"
@@ -379,4 +377,24 @@ pub(super) async fn list(world: &World, machine: usize, key: &'static str) -> Op
         name(world, key, *id, *stored);
     }
     Some(shown)
+}
+
+/// Returns an entry of a listing, if it is a version with the content of a put.
+fn shown(entry: &VersionEntry) -> Option<Shown> {
+    let VersionEntry::Version {
+        head, is_latest, ..
+    } = entry
+    else {
+        return None;
+    };
+    let stored = match head.is_marker {
+        true => None,
+        false => Some(value_of(&head.etag)?),
+    };
+    Some(Shown {
+        id: head.id,
+        stored,
+        held: is_held(head),
+        is_latest: *is_latest,
+    })
 }

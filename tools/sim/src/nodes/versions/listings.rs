@@ -15,7 +15,7 @@ use super::reference::{Call, Event, Reply, Stored};
 pub struct Shown {
     /// Its id.
     pub id: VersionId,
-    /// What it contains.
+    /// Its content.
     pub stored: Stored,
     /// True if a legal hold protects it.
     pub held: bool,
@@ -41,7 +41,7 @@ fn wrote(event: &Event, shown: &Shown) -> bool {
     }
 }
 
-/// Returns what is wrong with a page. `expires` is true if lifecycle rules remove versions that are not current.
+/// Returns the errors of a page. `expires` is true if lifecycle rules remove versions that are not current.
 pub fn fault(page: &Page, history: &[Event], expires: bool) -> Option<String> {
     let (from, to) = page.between;
     let ids: BTreeSet<VersionId> = page.shown.iter().map(|shown| shown.id).collect();

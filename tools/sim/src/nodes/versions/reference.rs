@@ -186,16 +186,7 @@ impl Told {
                 None
             }
             (Call::Put { value, .. }, Some(Reply::Made(id))) => state.with(id, Some(value)),
-            (Call::Put { value, .. }, None) => {
-                let (id, value) = match self.ids.get(&value) {
-                    Some(id) => (*id, value),
-                    // A version with an id would be seen at the end.
-                    None => (VersionId::Null, UNSEEN),
-                };
-                let took_effect = state.with_lost(id, value, is_early);
-                let kept = took_effect.clone().map(State::kept_aside);
-                return took_effect.into_iter().chain(kept).collect();
-            }
+            (Call::Put { value, .. }, None) => return self.after_lost_put(state, value, is_early),
             (Call::Put { .. }, Some(_)) => None,
             (Call::Delete, Some(Reply::Made(id))) => state.with(id, None),
             (Call::Delete, Some(_)) => {
@@ -211,14 +202,7 @@ impl Told {
                 (Some(_), _) => return state.deleted(id),
                 (None, _) => same(true),
             },
-            (Call::Hold(id, on), Some(Reply::Done) | None) => {
-                let mut next = state.clone();
-                let versions = &mut next.versions;
-                let version = versions
-                    .iter_mut()
-                    .find(|v| v.id == id && v.stored.is_some());
-                version.map(|version| version.held = on).map(|()| next)
-            }
+            (Call::Hold(id, on), Some(Reply::Done) | None) => with_hold(state, id, on),
             (Call::Retain(..), Some(Reply::Refused)) => same(true),
             (Call::Retain(id, _), Some(Reply::Done) | None) => {
                 same(state.find(id).is_some_and(|v| v.stored.is_some()))
@@ -248,7 +232,19 @@ impl Told {
         one.into_iter().collect()
     }
 
-    /// Returns what a deletion without an answer may leave: a delete marker with an id that was seen later, which need
+    /// Returns the states that a put without an answer may leave: its version is current, or kept.
+    fn after_lost_put(&self, state: &State, value: u32, is_early: bool) -> Vec<State> {
+        let (id, value) = match self.ids.get(&value) {
+            Some(id) => (*id, value),
+            // A version with an id would be seen at the end.
+            None => (VersionId::Null, UNSEEN),
+        };
+        let took_effect = state.with_lost(id, value, is_early);
+        let kept = took_effect.clone().map(State::kept_aside);
+        took_effect.into_iter().chain(kept).collect()
+    }
+
+    /// Returns the states that a deletion without an answer may leave: a delete marker with an id that was seen later, which need
     /// not be the current version, one that replaces the null version, or nothing at all in a bucket without versions.
     /// Lifecycle rules may remove a delete marker before anybody sees its id.
     fn after_lost_deletion(&self, state: &State) -> Vec<State> {
@@ -269,4 +265,13 @@ impl Told {
         let held = state.find(id).is_some_and(|version| version.held);
         (self.expires && !is_current && !held).then(|| state.without(id))
     }
+}
+
+/// Returns the state with a version's legal hold set or removed, if there is such a version.
+fn with_hold(state: &State, id: VersionId, on: bool) -> Option<State> {
+    let mut next = state.clone();
+    let mut versions = next.versions.iter_mut();
+    let version = versions.find(|v| v.id == id && v.stored.is_some())?;
+    version.held = on;
+    Some(next)
 }

@@ -76,7 +76,7 @@ impl Placed {
 
 struct Search {
     history: Vec<Event>,
-    /// Which of these operations began before versioning was acknowledged to be enabled.
+    /// True for each operation that began before versioning was acknowledged to be enabled.
     early: Vec<bool>,
     told: Told,
     tried: HashSet<(Placed, State)>,

@@ -1,22 +1,19 @@
-//! The operation of each step of a task, and what it decides.
+//! The operation of each step of a task, and its condition.
 
 use archipel_base::{Id, Stamp};
 use archipel_cluster::register::coordinator::Repeat;
 use archipel_cluster::register::versions::{self, Promises, VersionReport};
-use archipel_cluster::register::{Decision, Operation, Output, Rules, Start, Version};
+use archipel_cluster::register::{Decision, NextStamp, Operation, Rules, Start, Version};
 use archipel_storage::{Payload, RowVersion, Value, VersionKind, VersionName};
 use bytes::Bytes;
 
-use super::{Client, Doing, Step, next_stamp};
+use super::{Doing, Step};
+use crate::model::client::Begun;
+use crate::model::network::Packet;
+use crate::model::scenario::Scenario;
 use crate::model::versions::check::{Call, Numbers, Reply};
-use crate::model::versions::{Packet, Row, Versions, World};
-
-pub(super) fn id(client: usize, operation: u32) -> Id {
-    let mut id = [0; 16];
-    id[0] = client as u8 + 1;
-    id[1..5].copy_from_slice(&operation.to_be_bytes());
-    Id(id)
-}
+use crate::model::versions::{Row, Versions};
+use crate::model::world::World;
 
 fn object(number: u32, at: VersionName) -> Value {
     Value {
@@ -45,7 +42,7 @@ pub(super) fn numbers_of(value: &Value) -> Option<Numbers> {
 
 impl Doing {
     /// Returns the version that the requests ask about.
-    pub(super) fn about(&self) -> Option<VersionName> {
+    pub(in crate::model::versions) fn about(&self) -> Option<VersionName> {
         match self.call {
             Call::Look(name) | Call::Kill(name) | Call::Change(name, _) => Some(name),
             Call::Hold(_) => Some(None),
@@ -53,7 +50,11 @@ impl Doing {
         }
     }
 
-    pub(super) fn decide(&mut self, promises: &Promises<'_>, rules: Rules) -> Decision<Value> {
+    pub(in crate::model::versions) fn decide(
+        &mut self,
+        promises: &Promises<'_>,
+        rules: Rules,
+    ) -> Decision<Value> {
         let current = promises.current.value.as_ref();
         let (value, means) = match (self.step, self.call) {
             (Step::Main, Call::Create(number)) => {
@@ -106,18 +107,17 @@ impl Doing {
     }
 }
 
-impl Versions {
+impl Scenario<Versions> {
+    /// Begins the operation of a step.
     pub(super) fn operation_of(
         &self,
-        client: &mut Client,
-        c: usize,
+        (step, call): (Step, Call),
         start: Start,
         id: Id,
-        what: (Step, Call),
-    ) -> (Operation<Value>, Vec<Output<Value>>) {
-        let next = &mut next_stamp(&mut client.last_stamp, c);
+        next: &mut NextStamp<'_>,
+    ) -> Begun<Value> {
         let guarded = self.has_fences();
-        match what {
+        match (step, call) {
             (Step::Main, Call::Put(number)) => {
                 let at = next(Stamp::ZERO);
                 let value = Some(object(number, Some(at)));
@@ -156,7 +156,7 @@ impl Versions {
     /// Brings a version that lives to replicas that may lack it.
     pub(super) fn hand_round(
         &self,
-        world: &mut World,
+        world: &mut World<Versions>,
         c: usize,
         name: VersionName,
         report: VersionReport,

@@ -3,36 +3,47 @@
 use archipel_cluster::register::epoch::Config;
 use archipel_cluster::register::rules::Mutant;
 
-use super::scenario::{
-    Scenario,
+use super::{
+    Register,
     Task::{self, Fickle, Read, Retire, Swap, Write},
 };
+use crate::model::scenario;
+
+type Scenario = scenario::Scenario<Register>;
 
 const W1: Task = Write(Some(1));
 const W2: Task = Write(Some(2));
 const DELETE: Task = Write(None);
 
+/// Returns a scenario with three replicas, one layout, these clients and few rounds.
+fn plain(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
+    Scenario {
+        rounds: 5,
+        ..Scenario::plain(name, Register { free_epochs: 1 }, clients)
+    }
+}
+
 /// Returns a scenario that is explored in full within seconds.
 pub fn tiny() -> Scenario {
-    Scenario::plain("a write and a read", &[(0, &[W1]), (0, &[Read])])
+    plain("a write and a read", &[(0, &[W1]), (0, &[Read])])
 }
 
 /// Returns scenarios that are explored in full within minutes.
 pub fn small() -> Vec<Scenario> {
     vec![
-        Scenario::plain("write, then two reads", &[(0, &[W1]), (0, &[Read, Read])]),
-        Scenario::plain("two writers, one ahead", &[(0, &[W1]), (5, &[W2])]),
+        plain("write, then two reads", &[(0, &[W1]), (0, &[Read, Read])]),
+        plain("two writers, one ahead", &[(0, &[W1]), (5, &[W2])]),
         Scenario {
             rounds: 3,
-            ..Scenario::plain("write and swap", &[(0, &[W1]), (0, &[Swap(None, Some(2))])])
+            ..plain("write and swap", &[(0, &[W1]), (0, &[Swap(None, Some(2))])])
         },
         Scenario {
             restarts: 1,
-            ..Scenario::plain("two writers and a restart", &[(0, &[W1]), (5, &[W2])])
+            ..plain("two writers and a restart", &[(0, &[W1]), (5, &[W2])])
         },
         Scenario {
             repeats: 2,
-            ..Scenario::plain(
+            ..plain(
                 "two writers and repeated messages",
                 &[(0, &[W1]), (5, &[W2])],
             )
@@ -55,27 +66,27 @@ pub fn small() -> Vec<Scenario> {
 /// Returns scenarios that take long.
 pub fn large() -> Vec<Scenario> {
     vec![
-        Scenario::plain(
+        plain(
             "two reads by two clients",
             &[(0, &[W1]), (0, &[Read]), (0, &[Read])],
         ),
-        Scenario::plain(
+        plain(
             "write and swap, more rounds",
             &[(0, &[W1]), (0, &[Swap(None, Some(2))])],
         ),
-        Scenario::plain(
+        plain(
             "write, delete and create",
             &[(0, &[W1, DELETE]), (3, &[Swap(None, Some(2))])],
         ),
-        Scenario::plain(
+        plain(
             "two swaps",
             &[(0, &[Swap(None, Some(1))]), (0, &[Swap(None, Some(2))])],
         ),
-        Scenario::plain(
+        plain(
             "two writers and a reader",
             &[(0, &[W1]), (5, &[W2]), (0, &[Read, Read])],
         ),
-        Scenario::plain(
+        plain(
             "write, swap and read",
             &[(0, &[W1]), (0, &[Swap(Some(1), Some(2))]), (0, &[Read])],
         ),
@@ -117,8 +128,8 @@ pub fn stuck_change() -> Scenario {
     faulty_change(Scenario {
         nodes: 8,
         epochs,
-        free_epochs: 5,
-        ..Scenario::plain("a stuck layout change, all faults, floors", busy)
+        protocol: Register { free_epochs: 5 },
+        ..plain("a stuck layout change, all faults, floors", busy)
     })
 }
 
@@ -144,7 +155,7 @@ fn walks_of_all_rules() -> Vec<Scenario> {
         restarts: 3,
         repeats: 6,
         rounds: 40,
-        ..Scenario::plain("three clients, all faults", mixed)
+        ..plain("three clients, all faults", mixed)
     };
     vec![
         Scenario {
@@ -182,13 +193,13 @@ fn targets() -> Vec<Scenario> {
             floors: 2,
             timeouts: 4,
             rounds: 20,
-            ..Scenario::plain("a late row after a floor", &[(0, &[W1, DELETE, Read])])
+            ..plain("a late row after a floor", &[(0, &[W1, DELETE, Read])])
         },
         Scenario {
             restarts: 2,
             timeouts: 6,
             rounds: 30,
-            ..Scenario::plain(
+            ..plain(
                 "writers who refuse one another, and restarts",
                 &[
                     (0, &[W1, Read]),
@@ -246,8 +257,8 @@ fn layout_change(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
     Scenario {
         nodes: 4,
         epochs: vec![first, both, second],
-        free_epochs: 2,
-        ..Scenario::plain(name, &all)
+        protocol: Register { free_epochs: 2 },
+        ..plain(name, &all)
     }
 }
 
@@ -279,7 +290,7 @@ fn skip(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
             skipped,
             last,
         ],
-        free_epochs: 3,
+        protocol: Register { free_epochs: 3 },
         ..change
     }
 }
@@ -288,6 +299,6 @@ fn floors(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
     Scenario {
         floors: 1,
         spreads: 1,
-        ..Scenario::plain(name, clients)
+        ..plain(name, clients)
     }
 }
