@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import boto3
@@ -46,3 +47,9 @@ def boto(
 def boto_of(server, endpoint: str | None = None, **more):
     """An S3 client with the key that a demo prints; at another endpoint than its first node's if given."""
     return boto("s3", endpoint or server.endpoint, server.access_key, server.secret_key, region=server.region, **more)
+
+
+def put_many(s3, bucket: str, keys: list[str]) -> None:
+    """Writes an object of one byte under each key, eight at a time."""
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: s3.put_object(Bucket=bucket, Key=key, Body=b"x"), keys))

@@ -5,11 +5,12 @@ use archipel_model::{Error, ObjectLock, Sealing, Upload, UploadMeta, UploadPage,
 use http::StatusCode;
 
 use super::copy::chosen_algorithm;
-use super::{Encoding, count_parameter};
+use super::encoding::{Encoding, count_parameter};
+use super::write_part_checksum;
 use crate::s3::acl;
 use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject, conditions};
 use crate::s3::call::Call;
-use crate::s3::checksum::{self, Algorithm, Value};
+use crate::s3::checksum::{self, Algorithm};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
 use crate::s3::lock;
@@ -171,12 +172,15 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     xml.text("UploadId", &upload.id.to_string());
     initiator(&upload, &owner).write(&mut xml, "Initiator");
     owner.write(&mut xml, "Owner");
-    xml.text("StorageClass", storage_class(&upload));
-    xml.value("PartNumberMarker", after);
-    xml.value(
-        "NextPartNumberMarker",
-        parts.last().map_or(after, |part| part.number),
+    xml.text(
+        "StorageClass",
+        metadata::storage_class(&upload.meta.headers),
     );
+    xml.value("PartNumberMarker", after);
+    // The SDK for JavaScript asks for another page as long as it is told where one begins.
+    if let Some(last) = parts.last() {
+        xml.value("NextPartNumberMarker", last.number);
+    }
     xml.value("MaxParts", limit);
     encoding.write(&mut xml);
     // Of a page without entries there is no next one: a client would ask for it forever.
@@ -188,9 +192,7 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
         xml.text("LastModified", &respond::iso_seconds(part.modified_ms));
         xml.text("ETag", &respond::quoted(&part.etag));
         xml.value("Size", part.size);
-        if let Some(value) = part.checksum.as_ref().and_then(Value::of_stored) {
-            xml.text(value.algorithm.element(), &value.to_base64());
-        }
+        write_part_checksum(&mut xml, part.checksum.as_ref());
         xml.close();
     }
     let mut answer = respond::xml(xml);
@@ -216,12 +218,6 @@ fn initiator(upload: &Upload, owner: &Owner) -> Owner {
     }
 }
 
-fn storage_class(upload: &Upload) -> &str {
-    let mut headers = upload.meta.headers.iter();
-    let found = headers.find(|(name, _)| name == metadata::STORAGE_CLASS);
-    found.map_or("STANDARD", |(_, value)| value)
-}
-
 fn write_algorithm(xml: &mut Writer, upload: &Upload) {
     xml.optional(
         "ChecksumAlgorithm",
@@ -238,9 +234,9 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     let query = &call.target.query;
     let limit = count_parameter(call, "max-uploads", MAX_ENTRIES, MAX_ENTRIES)?;
     let encoding = Encoding::of(call)?;
-    let given = |name: &str| Ok::<_, S3Error>(query.single(name)?.filter(|t| !t.is_empty()));
-    let (key_marker, id_marker) = (given("key-marker")?, given("upload-id-marker")?);
+    let key_marker = query.single_text("key-marker")?;
     // A marker of an upload says nothing without that of its key.
+    let id_marker = query.single_text("upload-id-marker")?;
     let id_marker = id_marker.filter(|_| key_marker.is_some());
     let after_id = id_marker.map(str::parse).transpose().map_err(|_| {
         S3Error::argument(
@@ -251,7 +247,7 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     })?;
     let asked = UploadQuery {
         prefix: query.single("prefix")?.unwrap_or_default().to_owned(),
-        delimiter: given("delimiter")?.map(str::to_owned),
+        delimiter: query.single_text("delimiter")?.map(str::to_owned),
         after_key: key_marker.map(str::to_owned),
         after_id,
         limit,
@@ -266,9 +262,7 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     xml.text("UploadIdMarker", id_marker.unwrap_or_default());
     write_next(&mut xml, &page, encoding)?;
     xml.text("Prefix", &encoding.name(&asked.prefix));
-    if let Some(delimiter) = &asked.delimiter {
-        xml.text("Delimiter", &encoding.name(delimiter));
-    }
+    encoding.write_delimiter(&mut xml, asked.delimiter.as_deref());
     xml.value("MaxUploads", limit);
     encoding.write(&mut xml);
     xml.value("IsTruncated", page.truncated);
@@ -308,15 +302,14 @@ fn write_page(
         xml.text("UploadId", &upload.id.to_string());
         initiator(upload, &owner).write(xml, "Initiator");
         owner.write(xml, "Owner");
-        xml.text("StorageClass", storage_class(upload));
+        xml.text(
+            "StorageClass",
+            metadata::storage_class(&upload.meta.headers),
+        );
         xml.text("Initiated", &respond::iso_seconds(upload.initiated_ms));
         write_algorithm(xml, upload);
         xml.close();
     }
-    for prefix in &page.prefixes {
-        xml.open("CommonPrefixes");
-        xml.text("Prefix", &encoding.name(prefix));
-        xml.close();
-    }
+    encoding.write_prefixes(xml, page.prefixes.iter());
     Ok(())
 }
