@@ -83,6 +83,8 @@ def test_proof_over_plain_http_and_the_way_to_https(tmp_path):
             served = wait_until(lambda: is_served(authority, address, port, SITE), 60, 1)
             assert served, f"{authority.log()[-3000:]}\n{server.log_text()[-2000:]}"
             files = tmp_path / "node/data/certificates"
+            # The certificate is served as soon as it is there. Its files get their names a moment later.
+            assert wait_until(lambda: not list(files.glob("*.new")), 20)
             assert {path.name: path.stat().st_mode & 0o777 for path in files.iterdir()} == {
                 f"{SITE}.pem": 0o600,
                 f"{SITE}.key": 0o600,
