@@ -82,6 +82,37 @@ def test_log_says_who_did_what(node):
     posted = [json.loads(line) for line in Collector.lines]
     assert posted == lines(rotated) + lines(log)
 
+def test_log_says_for_whom_a_session_acts(node):
+    """The id of its access key is in no other place, so that nobody could tell whose it was."""
+    server, folder, endpoint = node
+    server.cli("user", "create", "ann", "--policy", "AdministratorAccess")
+    key = server.cli_json("key", "create", "anns", "--user", "ann")
+    iam = boto("iam", endpoint, key["id"], key["secret"])
+    ann = iam.get_user()["User"]["Arn"]
+    trust = {"Effect": "Allow", "Principal": {"AWS": ann}, "Action": "sts:AssumeRole"}
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    role = iam.create_role(RoleName="backup", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    sts = boto("sts", endpoint, key["id"], key["secret"])
+    made = sts.assume_role(RoleArn=role, RoleSessionName="nightly")
+    secrets = made["Credentials"]
+    session = boto("s3", endpoint, secrets["AccessKeyId"], secrets["SecretAccessKey"], token=secrets["SessionToken"])
+    with pytest.raises(ClientError):
+        session.list_objects_v2(Bucket="none")
+    log = folder / "audit.log"
+
+    def line(action: str) -> dict:
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return next((line for line in lines if line["action"] == action), {})
+
+    assert wait_until(lambda: line("ListObjectsV2"), 20)
+    arn = made["AssumedRoleUser"]["Arn"]
+    listed, assumed, created = line("ListObjectsV2"), line("AssumeRole"), line("CreateRole")
+    assert (listed["who"], listed["principal"]) == (secrets["AccessKeyId"], arn)
+    assert (assumed["who"], assumed["principal"], assumed["resource"]) == (key["id"], ann, arn)
+    assert (created["principal"], created["resource"]) == (ann, role)
+    assert secrets["SecretAccessKey"] not in log.read_text() and secrets["SessionToken"] not in log.read_text()
+
+
 
 def test_config_check_names_what_is_wrong(tmp_path):
     text = f'data_dir = "{tmp_path}"\n[audit]\nwebhook = "ftp://example.org/"\n'

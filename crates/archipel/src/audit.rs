@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_api::audit::{Audit, Lines};
+use archipel_api::audit::{Audit, Line, Lines};
 use archipel_api::webhook::Webhook;
 use archipel_base::clock::WallClock;
 use bytes::Bytes;
@@ -219,12 +219,12 @@ fn on_thread(
 }
 
 /// Waits for lines and takes all that are there, up to a bound.
-fn next_blocking(lines: &mut Lines) -> Option<Vec<Bytes>> {
+fn next_blocking(lines: &mut Lines) -> Option<Vec<Line>> {
     let first = lines.blocking_recv()?;
     Some(batch(first, lines))
 }
 
-fn batch(first: Bytes, lines: &mut Lines) -> Vec<Bytes> {
+fn batch(first: Line, lines: &mut Lines) -> Vec<Line> {
     let further = std::iter::from_fn(|| lines.try_recv().ok());
     std::iter::once(first)
         .chain(further.take(BATCH_LINES - 1))

@@ -109,12 +109,14 @@ pub fn k2v(
     audit: Audit,
     registry: &mut Registry,
 ) -> K2v {
+    let connections = of_k2v.connections as usize;
     let config = K2vConfig {
         region: common.settings.s3.region.clone(),
         limits: Limits {
-            connections: of_k2v.connections as usize,
-            // Each poll over HTTP/1.1 takes a connection, and one application may have many.
-            connections_per_address: of_k2v.connections as usize,
+            connections,
+            // Each poll over HTTP/1.1 takes a connection, and one application may have many. Not all: a
+            // stranger could take them, too.
+            connections_per_address: connections - connections / 6,
             // Many polls wait on behalf of clients that may go away.
             half_close: false,
             streams: K2V_STREAMS,

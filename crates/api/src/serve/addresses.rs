@@ -1,4 +1,4 @@
-//! Connections by address, so that one address cannot take the places of all others.
+//! Connections and HTTP/2 requests by address, so that one address cannot take the places of all others.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,7 +11,7 @@ use super::Limits;
 /// The bits of an IPv6 address that a customer of a provider cannot choose.
 const NETWORK_BITS: u32 = 64;
 
-/// The open connections by address. Cheap to clone.
+/// The open connections, or the HTTP/2 requests in progress, by address. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Addresses(Arc<Inner>);
 
@@ -20,7 +20,7 @@ struct Inner {
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The place of a connection. It is free again when this is dropped.
+/// The place of a connection or a request. It is free again when this is dropped.
 pub(crate) struct AddressPlace(Option<(Addresses, IpAddr)>);
 
 impl Addresses {
@@ -31,7 +31,7 @@ impl Addresses {
         }))
     }
 
-    /// Returns a place for a connection from this address; `None` if it has too many already.
+    /// Returns a place for one more from this address; `None` if the address has too many already.
     pub fn place(&self, peer: IpAddr) -> Option<AddressPlace> {
         let address = counted_as(peer);
         let limits = &self.0.limits;

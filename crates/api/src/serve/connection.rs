@@ -9,9 +9,9 @@ use std::time::Duration;
 use archipel_traces::Tracer;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use http::{HeaderValue, Request, Response, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, BodyStream, StreamBody};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Body, Door, Endless, Peer, Secure, Stopping, spans};
+use super::{Addresses, Body, Door, Endless, Peer, Secure, Stopping, spans};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -31,11 +31,13 @@ const QUIET_PERIODS: u32 = 10;
 /// be on its way. The answer to it says that it was the last.
 const LAST_REQUEST: Duration = Duration::from_millis(500);
 
-/// What the connections of a server share.
+/// The state that the connections of a server share.
 #[derive(Clone)]
 pub struct Common {
     /// The permits of HTTP/2 requests in progress on all connections: one connection can have many.
     pub streams: Arc<Semaphore>,
+    /// The same requests by address of their clients.
+    pub requests: Addresses,
     /// Begins the spans of requests.
     pub tracer: Tracer,
     /// Closes when the server stops.
@@ -157,10 +159,17 @@ async fn handle<D: Door>(
     request: Box<Request<Incoming>>,
 ) -> Result<Response<Body>, Infallible> {
     let is_http2 = request.version() == Version::HTTP_2;
-    let _place = match is_http2 {
+    let _places = if is_http2 {
+        let client = request.extensions().get::<Peer>();
+        let of_address = client.map(|client| common.requests.place(client.0));
+        if matches!(of_address, Some(None)) {
+            door.metrics().refused();
+            return Ok(too_many_requests());
+        }
         // The semaphore is never closed.
-        true => common.streams.acquire().await.ok(),
-        false => None,
+        Some((of_address, common.streams.acquire().await.ok()))
+    } else {
+        None
     };
     let handling = Handling::begin(&activity);
     let span = spans::begin(&common.tracer, &request);
@@ -185,6 +194,21 @@ async fn handle<D: Door>(
         .boxed_unsync()
     });
     Ok(spans::until_sent(answer, span))
+}
+
+/// Returns the answer to a request over HTTP/2 of an address that has too many in progress.
+fn too_many_requests() -> Response<Body> {
+    const DOCUMENT: &[u8] =
+        b"<Error><Code>SlowDown</Code><Message>Too many requests of this address at \
+        once.</Message></Error>";
+    let body = Full::new(Bytes::from_static(DOCUMENT)).map_err(|never| match never {});
+    let mut answer = Response::new(body.boxed_unsync());
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = answer.headers_mut();
+    let document = HeaderValue::from_static("application/xml");
+    headers.insert(header::CONTENT_TYPE, document);
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    answer
 }
 
 /// Returns a body that ends when the server stops.

@@ -1,4 +1,4 @@
-//! Counters of a door's requests.
+//! Counters of an endpoint's requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,18 +22,44 @@ const MAX_NAMED: usize = 500;
 /// The label of all others. It is no name of a bucket and no id of a user.
 const OTHERS: &str = "(others)";
 
-/// Counters of a door. Cheap to clone.
+/// The families by bucket, with their meanings.
+const OF_BUCKETS: [(&str, &str); 3] = [
+    (
+        "bucket_requests",
+        "Requests by bucket and class of status; at most 500 buckets by name",
+    ),
+    (
+        "bucket_received_bytes",
+        "Bytes of request bodies by bucket; at most 500 buckets by name",
+    ),
+    (
+        "bucket_sent_bytes",
+        "Bytes of answer bodies by bucket; at most 500 buckets by name",
+    ),
+];
+
+/// The families by user, with their meanings.
+const OF_USERS: [(&str, &str); 3] = [
+    (
+        "user_requests",
+        "Requests by user, role or access key without a user, and class of status; at most 500 by unique id",
+    ),
+    (
+        "user_received_bytes",
+        "Bytes of request bodies by user, role or access key without a user; at most 500 by unique id",
+    ),
+    (
+        "user_sent_bytes",
+        "Bytes of answer bodies by user, role or access key without a user; at most 500 by unique id",
+    ),
+];
+
+/// Counters of an endpoint. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     requests: Family<Request, Counter>,
-    of_buckets: Family<OfBucket, Counter>,
-    received_of_buckets: Family<Bucket, Counter>,
-    sent_of_buckets: Family<Bucket, Counter>,
-    of_users: Family<OfUser, Counter>,
-    received_of_users: Family<User, Counter>,
-    sent_of_users: Family<User, Counter>,
-    buckets: Named,
-    users: Named,
+    by_bucket: ByName,
+    by_user: ByName,
     seconds: Family<Operation, Histogram>,
     received: Counter,
     sent: Counter,
@@ -53,26 +79,47 @@ struct Operation {
     operation: &'static str,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct OfBucket {
-    bucket: String,
-    status: &'static str,
+/// Labels: names and values.
+type Labels = Vec<(&'static str, String)>;
+
+/// Counters of the requests by bucket or by user.
+#[derive(Clone)]
+struct ByName {
+    label: &'static str,
+    named: Named,
+    requests: Family<Labels, Counter>,
+    received: Family<Labels, Counter>,
+    sent: Family<Labels, Counter>,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Bucket {
-    bucket: String,
-}
+impl ByName {
+    fn new(label: &'static str) -> ByName {
+        ByName {
+            label,
+            named: Named::default(),
+            requests: Family::default(),
+            received: Family::default(),
+            sent: Family::default(),
+        }
+    }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct OfUser {
-    user: String,
-    status: &'static str,
-}
+    /// Shows the families under these names, with these meanings.
+    fn show(&self, registry: &mut Registry, about: &[(&'static str, &'static str); 3]) {
+        let families = [&self.requests, &self.received, &self.sent];
+        for (&(name, about), family) in about.iter().zip(families) {
+            show(registry, name, about, family);
+        }
+    }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct User {
-    user: String,
+    /// Counts a request. Returns the counter of the answer's content.
+    fn count(&self, name: &str, status: &'static str, received: u64) -> Counter {
+        let mut labels = vec![(self.label, self.named.label(name))];
+        self.received.get_or_create(&labels).inc_by(received);
+        let sent = self.sent.get_or_create_owned(&labels);
+        labels.push(("status", status.to_owned()));
+        self.requests.get_or_create(&labels).inc();
+        sent
+    }
 }
 
 /// A family that is shown also while it has no samples: an operator who looks for a metric finds it, with its
@@ -142,18 +189,12 @@ fn class(status: u16) -> &'static str {
 }
 
 impl Metrics {
-    /// Registers all counters of a door. Their names begin with the door's.
-    pub fn register(registry: &mut Registry, door: &str) -> Metrics {
+    /// Registers all counters of an endpoint. Their names begin with the endpoint's.
+    pub fn register(registry: &mut Registry, endpoint: &str) -> Metrics {
         let metrics = Metrics {
             requests: Family::default(),
-            of_buckets: Family::default(),
-            received_of_buckets: Family::default(),
-            sent_of_buckets: Family::default(),
-            of_users: Family::default(),
-            received_of_users: Family::default(),
-            sent_of_users: Family::default(),
-            buckets: Named::default(),
-            users: Named::default(),
+            by_bucket: ByName::new("bucket"),
+            by_user: ByName::new("user"),
             seconds: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.001, 4.0, 9))
             }),
@@ -164,49 +205,15 @@ impl Metrics {
             refused: Counter::default(),
         };
         let m = &metrics;
-        let registry = registry.sub_registry_with_prefix(door);
+        let registry = registry.sub_registry_with_prefix(endpoint);
         show(
             registry,
             "requests",
             "Requests by operation and status",
             &m.requests,
         );
-        show(
-            registry,
-            "bucket_requests",
-            "Requests by bucket and class of status; at most 500 buckets by name",
-            &m.of_buckets,
-        );
-        show(
-            registry,
-            "bucket_received_bytes",
-            "Bytes of request bodies by bucket; at most 500 buckets by name",
-            &m.received_of_buckets,
-        );
-        show(
-            registry,
-            "bucket_sent_bytes",
-            "Bytes of answer bodies by bucket; at most 500 buckets by name",
-            &m.sent_of_buckets,
-        );
-        show(
-            registry,
-            "user_requests",
-            "Requests by user, role or access key without a user, and class of status; at most 500 by unique id",
-            &m.of_users,
-        );
-        show(
-            registry,
-            "user_received_bytes",
-            "Bytes of request bodies by user, role or access key without a user; at most 500 by unique id",
-            &m.received_of_users,
-        );
-        show(
-            registry,
-            "user_sent_bytes",
-            "Bytes of answer bodies by user, role or access key without a user; at most 500 by unique id",
-            &m.sent_of_users,
-        );
+        m.by_bucket.show(registry, &OF_BUCKETS);
+        m.by_user.show(registry, &OF_USERS);
         show(
             registry,
             "request_seconds",
@@ -253,27 +260,10 @@ impl Metrics {
         received: u64,
     ) -> Sent {
         let status = class(status);
-        let mut sent = vec![self.sent.clone()];
-        if let Some(bucket) = bucket {
-            let bucket = self.buckets.label(bucket);
-            let of = Bucket {
-                bucket: bucket.clone(),
-            };
-            let counter = self.received_of_buckets.get_or_create_owned(&of);
-            counter.inc_by(received);
-            sent.push(self.sent_of_buckets.get_or_create_owned(&of));
-            let of = OfBucket { bucket, status };
-            self.of_buckets.get_or_create(&of).inc();
-        }
-        if let Some(user) = user {
-            let user = self.users.label(user);
-            let of = User { user: user.clone() };
-            let counter = self.received_of_users.get_or_create_owned(&of);
-            counter.inc_by(received);
-            sent.push(self.sent_of_users.get_or_create_owned(&of));
-            self.of_users.get_or_create(&OfUser { user, status }).inc();
-        }
-        Sent(sent)
+        let of_bucket = bucket.map(|name| self.by_bucket.count(name, status, received));
+        let of_user = user.map(|name| self.by_user.count(name, status, received));
+        let all = [Some(self.sent.clone()), of_bucket, of_user];
+        Sent(all.into_iter().flatten().collect())
     }
 
     /// Counts a connection that was refused.
@@ -292,7 +282,7 @@ impl Metrics {
     }
 }
 
-/// Counts the content of one answer: for the door, the bucket and the user.
+/// Counts the content of one answer: for the endpoint, the bucket and the user.
 pub struct Sent(Vec<Counter>);
 
 impl Sent {

@@ -7,11 +7,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `connection`, `stall`, `stopping` | one connection, clients that do not read, the stop of the server |
-//! | `addresses` | connections by address |
+//! | `addresses` | connections and HTTP/2 requests by address |
 //! | `proxies` | proxies that tell the addresses of clients |
 //! | `rates` | requests a second by address and by user |
 //! | [`tls`] | certificates and handshakes |
-//! | [`metrics`], `spans` | counters of a door; spans of requests |
+//! | [`metrics`], `spans` | counters of an endpoint; spans of requests |
 
 mod addresses;
 pub(crate) mod connection;
@@ -55,7 +55,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// What answers the requests of a listener. A clone is the same door.
+/// An endpoint behind a listener: it answers the requests. A clone is the same endpoint.
 pub trait Door: Clone + Send + Sync + 'static {
     /// Returns the limits on clients.
     fn limits(&self) -> Limits;
@@ -80,8 +80,8 @@ pub struct Endless;
 pub struct Limits {
     /// The most connections at once. Others wait to be accepted.
     pub connections: usize,
-    /// The most connections of one address at once. Others are refused. A network of IPv6 counts as
-    /// one address.
+    /// The most connections of one address at once, and the most HTTP/2 requests. Others are refused. A
+    /// network of IPv6 counts as one address.
     pub connections_per_address: usize,
     /// True if clients on this machine, such as a proxy, may have any number of connections.
     pub spares_loopback: bool,
@@ -190,6 +190,7 @@ pub async fn serve<D: Door>(
     let (stop, stopping) = watch::channel(());
     let common = Common {
         streams: Arc::new(Semaphore::new(limits.connections)),
+        requests: Addresses::new(limits),
         tracer,
         stopping,
     };

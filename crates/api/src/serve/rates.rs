@@ -21,7 +21,11 @@ const REQUESTS_BETWEEN_CLEANINGS: usize = 10_000;
 /// or only wants to keep the node busy, sends more.
 const REFUSED_AT_ONCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
-/// The pause before the refusals of further ones.
+/// The look-ups a second that clients of one address may cause at once, by names of access keys and tokens that the
+/// node does not know.
+const LOOKED_UP_AT_ONCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
+
+/// The pause before the refusals of further ones, and before further look-ups.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The rates of all clients of a node. Cheap to clone. By default there is no limit of requests.
@@ -32,6 +36,7 @@ struct Inner {
     addresses: Option<Limiter<IpAddr>>,
     users: Option<Limiter<String>>,
     refused: Limiter<IpAddr>,
+    looked_up: Limiter<IpAddr>,
 }
 
 impl Default for Rates {
@@ -53,6 +58,7 @@ impl Rates {
             addresses: of_address.map(Limiter::new),
             users: of_user.map(Limiter::new),
             refused: Limiter::new(REFUSED_AT_ONCE),
+            looked_up: Limiter::new(LOOKED_UP_AT_ONCE),
         }))
     }
 
@@ -62,6 +68,17 @@ impl Rates {
         if !self.0.refused.admits(&counted_as(address)) {
             tokio::time::sleep(REFUSAL_PAUSE).await;
         }
+    }
+
+    /// Waits before a look-up that other nodes are asked for, if clients of this address caused many of them and have
+    /// proven nothing yet. Returns false if there still are too many.
+    pub async fn admits_look_up(&self, address: IpAddr) -> bool {
+        let address = counted_as(address);
+        if self.0.looked_up.admits(&address) {
+            return true;
+        }
+        tokio::time::sleep(REFUSAL_PAUSE).await;
+        self.0.looked_up.admits(&address)
     }
 
     /// Counts a request of this address. Returns false if there were too many. A network of IPv6
@@ -103,7 +120,9 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{REFUSAL_PAUSE, REFUSED_AT_ONCE, REQUESTS_BETWEEN_CLEANINGS, Rates};
+    use super::{
+        LOOKED_UP_AT_ONCE, REFUSAL_PAUSE, REFUSED_AT_ONCE, REQUESTS_BETWEEN_CLEANINGS, Rates,
+    };
 
     /// Returns how many of `count` requests are admitted. A slow machine admits more of them.
     fn admitted(count: usize, mut admits: impl FnMut() -> bool) -> usize {
@@ -148,6 +167,25 @@ mod tests {
         );
         assert!(paused("192.0.2.1", 5000).await >= REFUSAL_PAUSE);
         assert_eq!(paused("192.0.2.2", 1).await, Duration::ZERO);
+    }
+
+    /// The limiter's own clock does not stand still, so that a slow machine admits more.
+    #[tokio::test(start_paused = true)]
+    async fn many_look_ups_of_an_address_wait_and_are_refused() {
+        let rates = Rates::default();
+        let (one, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let (mut admitted, begun) = (0, Instant::now());
+        for _ in 0..LOOKED_UP_AT_ONCE.get() {
+            admitted += u32::from(rates.admits_look_up(one).await);
+        }
+        assert_eq!(admitted, LOOKED_UP_AT_ONCE.get());
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        let mut refused = false;
+        for _ in 0..5000 {
+            refused |= !rates.admits_look_up(one).await;
+        }
+        assert!(refused && begun.elapsed() >= REFUSAL_PAUSE);
+        assert!(rates.admits_look_up(other).await);
     }
 
     #[test]

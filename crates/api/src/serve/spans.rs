@@ -77,7 +77,7 @@ fn about<B>(record: &mut Record, request: &Request<B>) {
     }
 }
 
-/// What an endpoint knows of a request at its end.
+/// The attributes of a request that only its endpoint knows.
 pub(crate) struct Outcome<'a> {
     pub endpoint: &'static str,
     pub operation: &'a str,
@@ -87,7 +87,7 @@ pub(crate) struct Outcome<'a> {
     pub code: &'a str,
 }
 
-/// Adds what an endpoint knows to the span of the request that this task works for.
+/// Adds these attributes to the span of the request that this task works for.
 pub(crate) fn describe(outcome: &Outcome<'_>) {
     archipel_traces::describe(|record| {
         record.rename(outcome.operation);

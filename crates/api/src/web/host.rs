@@ -1,16 +1,19 @@
 //! The bucket that a host names.
 
-/// Returns the names under which a bucket may be meant by a host: the label before the root
-/// domain, and the whole host. Both are in lower case, without port and final dot.
-pub fn names(host: &str, root_domain: Option<&str>) -> Vec<String> {
+/// Returns the name of the bucket that a host means: what comes before the root domain, or the whole host.
+/// It is in lower case, without port and final dot.
+///
+/// Below the root domain no bucket can be meant by the whole host: it would take the place of another tenant's
+/// bucket that has no website yet.
+pub fn bucket_name(host: &str, root_domain: Option<&str>) -> String {
     let name = without_port(host)
         .trim_end_matches('.')
         .to_ascii_lowercase();
-    let label = root_domain
+    let before_root = root_domain
         .and_then(|root| name.strip_suffix(root)?.strip_suffix('.'))
         .filter(|label| !label.is_empty())
         .map(str::to_owned);
-    label.into_iter().chain([name]).collect()
+    before_root.unwrap_or(name)
 }
 
 /// Returns a host without its port. The brackets of an IPv6 address stay.
@@ -23,22 +26,23 @@ pub fn without_port(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::bucket_name;
 
     #[test]
-    fn label_before_the_root_domain_comes_first() {
-        let root = Some("web.example.org");
-        assert_eq!(
-            names("Photos.web.example.org:3902", root),
-            ["photos", "photos.web.example.org"]
-        );
-        assert_eq!(names("a.b.web.example.org.", root)[0], "a.b");
-        assert_eq!(names("photos.example.org", root), ["photos.example.org"]);
-        assert_eq!(names("web.example.org", root), ["web.example.org"]);
-        assert_eq!(names(".web.example.org", root), [".web.example.org"]);
-        assert_eq!(names("xweb.example.org", root), ["xweb.example.org"]);
-        assert_eq!(names("photos.web.example.org", None).len(), 1);
-        assert_eq!(names("[::1]:3902", root), ["[::1]"]);
-        assert_eq!(names("[::1]", root), ["[::1]"]);
+    fn host_below_the_root_domain_means_the_label_alone() {
+        for (host, name) in [
+            ("Photos.web.example.org:3902", "photos"),
+            ("a.b.web.example.org.", "a.b"),
+            ("photos.example.org", "photos.example.org"),
+            ("web.example.org", "web.example.org"),
+            (".web.example.org", ".web.example.org"),
+            ("xweb.example.org", "xweb.example.org"),
+            ("[::1]:3902", "[::1]"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(bucket_name(host, Some("web.example.org")), name, "{host}");
+        }
+        let host = "photos.web.example.org";
+        assert_eq!(bucket_name(host, None), host);
     }
 }

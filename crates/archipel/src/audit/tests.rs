@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use super::{LogFile, Sink, send, write_lines};
+use super::{Line, LogFile, Sink, send, write_lines};
 
 /// A disk with room for so many bytes.
 struct SmallDisk {
@@ -112,7 +112,8 @@ async fn line_that_the_webhook_refuses_is_dropped_alone() {
         let webhook = Webhook::new(address.parse().unwrap(), None).unwrap();
         let (sender, lines) = mpsc::channel(16);
         for line in ["1\n", "2\n", "bad\n", "3\n", "4\n"] {
-            sender.send(Bytes::from(line)).await.unwrap();
+            let line = Line::from(Bytes::from(line));
+            assert!(sender.send(line).await.is_ok());
         }
         drop(sender);
         let (refused, mut took) = (Counter::default(), String::new());
