@@ -41,11 +41,15 @@ impl Context {
         self.set_all(key, [value.into()]);
     }
 
-    /// Sets a key to several values, or to none.
+    /// Sets a key to several values. Without values the key is absent, so that `Null` sees no empty list
+    /// as present.
     pub fn set_all(&mut self, key: &str, values: impl IntoIterator<Item = String>) {
         let key = key.to_ascii_lowercase();
         self.0.retain(|(other, _)| *other != key);
-        self.0.push((key, values.into_iter().collect()));
+        let values: Vec<String> = values.into_iter().collect();
+        if !values.is_empty() {
+            self.0.push((key, values));
+        }
     }
 
     /// Adds a value to a key.

@@ -1,12 +1,19 @@
-//! What protects every request: cookies, proofs against forged requests, headers of all answers.
+//! The protection of every request: cookies, proofs against forged requests, headers of all answers.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use archipel_api::serve::Secure;
 use axum::body::Body;
 use axum::middleware::Next;
 use axum::response::IntoResponse;
+use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 
 use crate::Shared;
 use crate::fault::Fault;
+use crate::session::Session;
 
 /// The policy of every page: only what the console's own origin serves, and nothing inside of pages.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -28,6 +35,13 @@ const HEADERS: [(HeaderName, &str); 7] = [
         "same-origin",
     ),
 ];
+
+/// The header in which browsers say which site made a request.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The beginning of the names of cookies that only the host itself can set, and only over TLS. A sibling of
+/// the host, such as a website below the same domain, can set all others for it.
+const OF_HOST: &str = "__Host-";
 
 /// Refuses requests that another site made the browser send, and gives answers their headers.
 pub async fn protect(request: Request<Body>, next: Next) -> Response<Body> {
@@ -51,7 +65,7 @@ pub async fn protect(request: Request<Body>, next: Next) -> Response<Body> {
 /// Browsers say it over TLS and on the machine itself. Elsewhere the origin is compared with the
 /// host, which a proxy may have changed only if it also ends TLS.
 fn is_foreign(headers: &HeaderMap) -> bool {
-    if let Some(site) = text(headers, &HeaderName::from_static("sec-fetch-site")) {
+    if let Some(site) = text(headers, &SITE) {
         return site != "same-origin" && site != "none";
     }
     let Some(origin) = text(headers, &header::ORIGIN) else {
@@ -65,27 +79,52 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
+/// Returns true if the browser reached the console over TLS, here or at a proxy.
+pub fn is_secure(parts: &Parts) -> bool {
+    let origin = text(&parts.headers, &header::ORIGIN);
+    says_secure(parts) || origin.is_some_and(|origin| origin.starts_with("https://"))
+}
+
+/// Returns true if each request of a browser shows that it reached the console over TLS. Behind a proxy, browsers
+/// name the site only over TLS and on their own machine. Forms of these pages show no origin.
+fn says_secure(parts: &Parts) -> bool {
+    let host = parts.headers.get(header::HOST);
+    let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    // Requests over HTTP/2 have it there.
+    let host = host.as_ref().or(parts.uri.authority());
+    parts.extensions.get::<Secure>().is_some()
+        || parts.headers.contains_key(SITE) && host.is_some_and(|host| !is_local(host.host()))
+}
+
+/// Returns true for a name of the browser's own machine.
+fn is_local(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let is_loopback = address.is_ok_and(|address| address.is_loopback());
+    is_loopback || host == "localhost" || host.ends_with(".localhost")
+}
+
 impl Shared {
     /// Returns the name of the cookie. Nodes on one machine differ in their ports only, which
     /// browsers ignore.
-    fn cookie_name(&self) -> String {
-        format!("archipel_console_{}", self.config.port)
+    fn cookie_name(&self, secure: bool) -> String {
+        let of_host = if secure { OF_HOST } else { "" };
+        format!("{of_host}archipel_console_{}", self.config.port)
     }
 
-    /// Returns the session's cookie in a request.
-    pub fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
-        let name = self.cookie_name();
-        let lines = headers.get_all(header::COOKIE).iter();
-        let mut pairs = lines
-            .filter_map(|line| line.to_str().ok())
-            .flat_map(|line| line.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(n, _)| *n == name).map(|(_, value)| value)
+    /// Returns the session of a request. A browser may send several cookies of the name: a sibling of the host can
+    /// add one for a path. Over TLS only the cookie counts that no other host can set.
+    pub fn session(&self, parts: &Parts) -> Option<Arc<Session>> {
+        let mut names = vec![self.cookie_name(true)];
+        if !says_secure(parts) {
+            names.push(self.cookie_name(false));
+        }
+        let mut cookies = names.iter().flat_map(|name| cookies(&parts.headers, name));
+        cookies.find_map(|cookie| self.sessions.find(cookie))
     }
 
     /// Returns the header that sets the session's cookie, or that removes it.
     pub fn set_cookie(&self, cookie: Option<&str>, secure: bool) -> String {
-        let name = self.cookie_name();
+        let name = self.cookie_name(secure);
         let secure = if secure { "; Secure" } else { "" };
         let (value, age) = match cookie {
             Some(value) => (value, crate::session::LONGEST.as_secs()),
@@ -93,6 +132,16 @@ impl Shared {
         };
         format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}")
     }
+}
+
+/// Returns the cookies of this name.
+fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(header::COOKIE).iter();
+    let pairs = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter_map(move |(other, value)| (other == name).then_some(value))
 }
 
 /// Compares two secrets in a time that does not depend on where they differ.
@@ -129,6 +178,38 @@ mod tests {
             proxied,
             ("sec-fetch-site", "same-origin")
         ]));
+    }
+
+    #[test]
+    fn tls_at_a_proxy_is_known_by_what_browsers_say_only_then() {
+        let asked = |host: &str, site: Option<&str>, origin: Option<&str>| {
+            let pairs = [("sec-fetch-site", site), ("origin", origin)];
+            let pairs = pairs
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?)));
+            let request = Request::get("/").header("host", host);
+            let request = pairs.fold(request, |request, (name, value)| {
+                request.header(name, value)
+            });
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            (is_secure(&parts), says_secure(&parts))
+        };
+        let (site, https) = (Some("same-origin"), Some("https://a.example"));
+        assert_eq!(asked("a.example", None, None), (false, false));
+        assert_eq!(asked("a.example", site, Some("null")), (true, true));
+        assert_eq!(asked("a.example", None, https), (true, false));
+        assert_eq!(
+            asked("a.example", None, Some("http://a.example")),
+            (false, false)
+        );
+        for local in [
+            "localhost",
+            "a.localhost:3905",
+            "127.0.0.1:3905",
+            "[::1]:3905",
+        ] {
+            assert_eq!(asked(local, site, None), (false, false), "{local}");
+        }
     }
 
     #[test]

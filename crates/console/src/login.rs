@@ -10,13 +10,14 @@ use askama::Template;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
 use crate::App;
 use crate::backend::path;
 use crate::fault::Fault;
+use crate::guard::is_secure;
 use crate::render::{html, see};
-use crate::request::{Fields, Posted, User, is_secure};
+use crate::request::{Fields, Posted, User};
 use crate::session::{LONGEST, Session};
 
 /// The name of a user who logs in with the token of the settings.
@@ -49,14 +50,13 @@ pub async fn follow_link(State(app): State<App>, request: Request<Body>) -> Resp
 }
 
 /// Ends the session. The browser forgets its cookie also if the session's own token cannot be revoked.
-pub async fn leave(State(app): State<App>, headers: HeaderMap, posted: Posted) -> Response<Body> {
-    if let Some(cookie) = app.cookie(&headers) {
-        app.sessions.end(cookie);
-    }
+pub async fn leave(State(app): State<App>, posted: Posted) -> Response<Body> {
+    app.sessions.end(&posted.user.session);
     let answer = match revoke_own_token(&app, &posted.user).await {
         Ok(()) => see("/login"),
         Err(fault) => fault.into_response(),
     };
+    let answer = with_cookie(answer, app.set_cookie(None, true));
     with_cookie(answer, app.set_cookie(None, false))
 }
 
@@ -172,7 +172,7 @@ async fn exchange(app: &App, user: &User, link: &TokenInfo) -> Result<TokenWithS
 
 fn with_cookie(mut answer: Response<Body>, cookie: String) -> Response<Body> {
     if let Ok(value) = HeaderValue::from_str(&cookie) {
-        answer.headers_mut().insert(header::SET_COOKIE, value);
+        answer.headers_mut().append(header::SET_COOKIE, value);
     }
     answer
 }

@@ -1,14 +1,15 @@
-//! What handlers take from a request: the login, the fields of a form.
+//! The parts of a request that handlers take: the login, the fields of a form.
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use archipel_api::serve::{Peer, Secure};
+use archipel_api::serve::Peer;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Form, FromRequest, FromRequestParts};
 use axum::response::{IntoResponse, Redirect};
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, Response, StatusCode};
 
 use crate::App;
 use crate::fault::Fault;
@@ -26,6 +27,9 @@ const DAY_SECONDS: u64 = 24 * 3600;
 
 /// The largest form, in bytes.
 pub const MAX_FORM_BYTES: usize = 64 << 10;
+
+/// The time for a whole form. Without a limit, a form that never ends holds its connection for ever.
+const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the limit for all forms.
 pub fn form_limit() -> DefaultBodyLimit {
@@ -63,8 +67,7 @@ impl FromRequestParts<App> for User {
     type Rejection = Response<Body>;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<User, Self::Rejection> {
-        let cookie = app.cookie(&parts.headers);
-        let session = cookie.and_then(|cookie| app.sessions.find(cookie));
+        let session = app.session(parts);
         login::revoke_ended(app);
         let session = session.ok_or_else(|| Redirect::to("/login").into_response())?;
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
@@ -93,6 +96,12 @@ impl Fields {
     /// Returns the value of a field, unless it is absent or empty.
     pub fn some(&self, name: &str) -> Option<String> {
         Some(self.get(name).to_owned()).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the words of a field: the texts between its spaces.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        let words = self.get(name).split_whitespace();
+        words.map(String::from).collect()
     }
 
     /// Returns a number of days in seconds, unless the field is absent or empty.
@@ -135,15 +144,22 @@ impl Fields {
     /// # Errors
     /// An answer that says what is wrong.
     pub async fn read(request: Request<Body>) -> Result<Fields, Response<Body>> {
-        let form = Form::<Vec<(String, String)>>::from_request(request, &()).await;
-        form.map(|Form(fields)| Fields(fields))
+        let form = Form::<Vec<(String, String)>>::from_request(request, &());
+        let form = tokio::time::timeout(FORM_TIMEOUT, form).await;
+        let late = || Fault {
+            status: StatusCode::REQUEST_TIMEOUT,
+            code: "Timeout".into(),
+            detail: "the form took too long".into(),
+        };
+        form.map_err(|_| late().into_response())?
+            .map(|Form(fields)| Fields(fields))
             .map_err(IntoResponse::into_response)
     }
 }
 
 /// A change that a form of the console asks for.
 pub struct Posted {
-    /// Who asks.
+    /// The user who sent it.
     pub user: User,
     /// The form.
     pub fields: Fields,
@@ -160,12 +176,4 @@ impl FromRequest<App> for Posted {
         checked.map_err(IntoResponse::into_response)?;
         Ok(Posted { user, fields })
     }
-}
-
-/// Returns whether the browser reached the console over TLS, here or at a proxy.
-pub fn is_secure(parts: &Parts) -> bool {
-    let origin = parts.headers.get(header::ORIGIN);
-    let origin = origin.and_then(|origin| origin.to_str().ok());
-    parts.extensions.get::<Secure>().is_some()
-        || origin.is_some_and(|origin| origin.starts_with("https://"))
 }

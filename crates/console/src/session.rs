@@ -97,9 +97,12 @@ impl Sessions {
         Some(entry.session.clone())
     }
 
-    /// Ends the session of a cookie. Its own token is left to the caller.
-    pub fn end(&self, cookie: &str) {
-        self.table.lock().all.remove(&key(cookie));
+    /// Ends a session. Its own token is left to the caller.
+    pub fn end(&self, session: &Arc<Session>) {
+        let mut table = self.table.lock();
+        table
+            .all
+            .retain(|_, entry| !Arc::ptr_eq(&entry.session, session));
     }
 
     /// Takes the sessions that ended by themselves, or for others, and have a token of their own, which
@@ -233,7 +236,7 @@ mod tests {
         let sessions = sessions();
         begin_own(&sessions, "idle");
         let left = begin_own(&sessions, "left");
-        sessions.end(&left);
+        sessions.end(&sessions.find(&left).unwrap());
         tokio::time::advance(IDLE_TIME).await;
         let busy = begin_own(&sessions, "busy");
         assert_eq!(ended(&sessions), ["idle"]);
@@ -247,7 +250,7 @@ mod tests {
     async fn ended_session_is_gone() {
         let sessions = sessions();
         let cookie = begin(&sessions, "token");
-        sessions.end(&cookie);
+        sessions.end(&sessions.find(&cookie).unwrap());
         assert!(sessions.find(&cookie).is_none());
     }
 }

@@ -164,6 +164,13 @@ impl Policy {
         named.flat_map(|named| named.roles.iter().map(String::as_str))
     }
 
+    /// Returns the roles whose sessions the policy names by themselves, by name: sessions have no path.
+    pub fn roles_of_sessions(&self) -> impl Iterator<Item = &str> {
+        let named = self.statements.iter().map(Statement::principals);
+        let sessions = named.flat_map(|named| &named.sessions);
+        sessions.filter_map(|session| Some(session.split_once('/')?.0))
+    }
+
     /// Returns the canonical user ids that the policy names.
     pub fn canonical_users(&self) -> impl Iterator<Item = &str> {
         let named = self.statements.iter().map(Statement::principals);

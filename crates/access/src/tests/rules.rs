@@ -325,6 +325,41 @@ fn public_means_everybody_without_a_fixed_place_or_name() {
     }
 }
 
+/// AWS recommends `Null` beside `ForAllValues`, which holds for a request without the key.
+#[test]
+fn key_without_values_is_absent() {
+    let mut context = Context::of(user("AK1"));
+    context.set_all("s3:RequestObjectTagKeys", [String::from("team")]);
+    assert!(context.get("s3:requestobjecttagkeys").is_some());
+    context.set_all("s3:RequestObjectTagKeys", []);
+    let allows = |condition: &str| {
+        let text = format!(
+            r#"{{"Statement": {{"Effect": "Allow", "Principal": "*", "Action": "s3:PutObject",
+                "Resource": "arn:aws:s3:::bucket/*", "Condition": {condition}}}}}"#
+        );
+        let policy = Policy::parse(&text, "bucket").unwrap();
+        let inputs = Inputs {
+            policy: Some(&policy),
+            ..Inputs::default()
+        };
+        let request = Request {
+            principal: user("AK1"),
+            action: Action::PutObject,
+            bucket: "bucket",
+            key: Some("key"),
+            context: &context,
+        };
+        decide(&request, &inputs).is_allowed()
+    };
+    let null = |value| format!(r#"{{"Null": {{"s3:RequestObjectTagKeys": "{value}"}}}}"#);
+    assert!(!allows(&null("false")) && allows(&null("true")));
+    let of_all = r#"{"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": "team"}}"#;
+    let if_exists = r#"{"StringEqualsIfExists": {"s3:RequestObjectTagKeys": "team"}}"#;
+    assert!(allows(of_all) && allows(if_exists));
+    let of_any = r#"{"ForAnyValue:StringEquals": {"s3:RequestObjectTagKeys": "team"}}"#;
+    assert!(!allows(of_any));
+}
+
 /// Deny statements do not open a bucket.
 #[test]
 fn a_denial_of_everybody_is_not_public() {

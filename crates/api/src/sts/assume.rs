@@ -73,7 +73,7 @@ pub async fn role(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     };
     let (key, token) = ask.model.begin_session(new).await?;
     write_credentials(xml, &key, &token);
-    write_assumed(xml, &role, session, &token);
+    write_assumed(ask, xml, &role, session, &token);
     Ok(())
 }
 
@@ -120,7 +120,7 @@ pub async fn web_identity(ask: &Ask<'_>, providers: &Providers, xml: &mut Writer
     xml.text("SubjectFromWebIdentityToken", &claims.subject);
     xml.text("Audience", &claims.audience);
     xml.text("Provider", &provider_arn(&provider.name));
-    write_assumed(xml, &role, session, &sealed);
+    write_assumed(ask, xml, &role, session, &sealed);
     Ok(())
 }
 
@@ -162,6 +162,7 @@ fn denied(principal: Principal<'_>, action: Action, arn: &str) -> IamError {
 /// Returns the role of the request. Nobody learns that a role does not exist.
 async fn find(ask: &Ask<'_>, action: Action) -> IamResult<Arc<Role>> {
     let arn = ask.form.required("RoleArn")?;
+    ask.decides_on(arn);
     let none = || denied(ask.caller.principal(), action, arn);
     let prefix = archipel_access::principal::arn("role", "/", "");
     let name = arn
@@ -228,10 +229,12 @@ async fn new(ask: &Ask<'_>, role: &Role, session: &str, tags: Tags) -> IamResult
     })
 }
 
-fn write_assumed(xml: &mut Writer, role: &Role, session: &str, token: &str) {
+fn write_assumed(ask: &Ask<'_>, xml: &mut Writer, role: &Role, session: &str, token: &str) {
+    let arn = session_arn(role.name(), session);
+    ask.decides_on(&arn);
     xml.open("AssumedRoleUser");
     xml.text("AssumedRoleId", &format!("{}:{session}", role.id()));
-    xml.text("Arn", &session_arn(role.name(), session));
+    xml.text("Arn", &arn);
     xml.close();
     xml.value("PackedPolicySize", token.len() * 100 / MAX_TOKEN_CHARS);
 }

@@ -87,7 +87,8 @@ impl Known {
         }
         match self.is_fresh() {
             true => Err(forged()),
-            false => Err(unreachable("it was asked a moment ago")),
+            // The log has told why.
+            false => Err(unreachable(None)),
         }
     }
 }
@@ -113,14 +114,15 @@ impl Issuer {
         let (issuer, url) = (self.clone(), url.to_owned());
         // A client that goes away must not leave behind a fetch that was tried and never ended.
         let fetched = tokio::spawn(async move {
-            let keys = keys_of(&url).await?;
+            let keys = keys_of(&url).await;
+            let keys = keys.map_err(|why| unreachable(Some(format!("{url}: {why}"))))?;
             let mut known = issuer.known.lock();
             known.keys = keys.into();
             known.fetched = Some(Instant::now());
             drop((known, fetching));
             IamResult::Ok(())
         });
-        let given_up = || Err(unreachable("the request was given up"));
+        let given_up = || Err(unreachable(Some("the request was given up".into())));
         fetched.await.unwrap_or_else(|_| given_up())?;
         match self.known().signed(token) {
             true => Ok(()),
@@ -167,35 +169,47 @@ fn forged() -> IamError {
     invalid("Couldn't verify the signature of the token")
 }
 
-fn unreachable(why: &str) -> IamError {
-    let message = format!("The identity provider cannot be asked for its keys: {why}");
-    IamError::new("IDPCommunicationError", StatusCode::BAD_REQUEST, message)
+/// Returns the error of a provider that gives no keys. Clients get one text, and only the log tells the cause:
+/// anybody can ask, and a provider could send this node to other addresses and learn what is there.
+fn unreachable(cause: Option<String>) -> IamError {
+    let message = "The identity provider cannot be asked for its keys";
+    IamError {
+        cause,
+        ..IamError::new("IDPCommunicationError", StatusCode::BAD_REQUEST, message)
+    }
 }
 
-/// Fetches the keys of a provider.
-async fn keys_of(issuer: &str) -> IamResult<Vec<Jwk>> {
+/// Fetches the keys of a provider, or returns a text for the operator.
+async fn keys_of(issuer: &str) -> Result<Vec<Jwk>, String> {
     let base = issuer.trim_end_matches('/');
     let document = get(&format!("{base}/.well-known/openid-configuration")).await?;
-    let discovery: Discovery = serde_json::from_slice(&document)
-        .map_err(|_| unreachable("its configuration cannot be read"))?;
+    let discovery: Discovery =
+        serde_json::from_slice(&document).map_err(|_| "its configuration cannot be read")?;
     if discovery.issuer.trim_end_matches('/') != base {
-        return Err(unreachable("its configuration is that of another issuer"));
+        return Err("its configuration is that of another issuer".into());
     }
-    // The rules for addresses of issuers hold for those of their keys.
-    let path = discovery.jwks_uri.split('?').next().unwrap_or_default();
-    provider_of_url(path).map_err(|_| unreachable("the address of its keys is not allowed"))?;
+    if !may_hold_keys(issuer, &discovery.jwks_uri) {
+        return Err("the address of its keys is not allowed".into());
+    }
     let document = get(&discovery.jwks_uri).await?;
-    let set: KeySet =
-        serde_json::from_slice(&document).map_err(|_| unreachable("its keys cannot be read"))?;
+    let set: KeySet = serde_json::from_slice(&document).map_err(|_| "its keys cannot be read")?;
     let keys = set.keys.into_iter().take(MAX_KEYS);
     Ok(keys.filter_map(Jwk::of).collect())
 }
 
-async fn get(url: &str) -> IamResult<Vec<u8>> {
+/// Returns true if a provider may name this address for its keys. The rules for addresses of issuers hold for it. Only
+/// a provider on this machine, whose own address has no TLS, may name another one without TLS.
+pub(super) fn may_hold_keys(issuer: &str, url: &str) -> bool {
+    let path = url.split('?').next().unwrap_or_default();
+    let is_https = |url: &str| url.starts_with("https://");
+    provider_of_url(path).is_ok() && (is_https(url) || !is_https(issuer))
+}
+
+async fn get(url: &str) -> Result<Vec<u8>, String> {
     let ask = Ask {
         url,
         limit: MAX_DOCUMENT_BYTES,
         ..Ask::default()
     };
-    fetch(ask).await.map_err(|why| unreachable(&why))
+    fetch(ask).await
 }

@@ -23,7 +23,7 @@ pub fn invalid(why: impl Into<String>) -> IamError {
     IamError::new("InvalidIdentityToken", StatusCode::BAD_REQUEST, why)
 }
 
-/// How a token is signed.
+/// The algorithm of a signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Algorithm {
     Rs256,
@@ -69,7 +69,7 @@ pub struct Token<'a> {
     body: Body,
 }
 
-/// What a valid token says.
+/// The claims of a valid token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claims {
     /// Who.

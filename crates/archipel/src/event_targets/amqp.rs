@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::runtime::default_runtime;
 use lapin::tcp::AsyncTcpStream;
-use lapin::uri::{AMQPAuthority, AMQPScheme, AMQPUri, AMQPUserInfo};
+use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo};
 use lapin::{BasicProperties, Channel, Confirmation, ConnectionProperties};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
@@ -25,6 +25,9 @@ use crate::config;
 const GUEST: &str = "guest";
 /// The delivery mode of a message that survives a restart of the broker, in a durable queue.
 const PERSISTENT: u8 = 2;
+/// The largest frame, in bytes, unless the broker wants smaller ones: RabbitMQ's own limit. The library makes room
+/// for 32 frames in each direction, and would take any size that a broker names.
+const MOST_FRAME_BYTES: u32 = 128 << 10;
 
 /// A broker.
 pub struct Server {
@@ -60,7 +63,10 @@ impl Server {
                 port: self.settings.server.port,
             },
             vhost: self.settings.vhost.clone(),
-            query: Default::default(),
+            query: AMQPQueryString {
+                frame_max: Some(MOST_FRAME_BYTES),
+                ..Default::default()
+            },
         }
     }
 }
@@ -72,6 +78,7 @@ pub struct Connection {
     /// were under way at once.
     idle: Mutex<Vec<Channel>>,
     connection: lapin::Connection,
+    received: stream::Received,
     _carrier: AbortOnDropHandle<()>,
 }
 
@@ -80,7 +87,7 @@ impl server::Server for Server {
     type Connection = Connection;
 
     async fn connect(&self) -> Result<Connection, String> {
-        let mut stream = stream::open(&self.settings.server, self.tls.as_ref()).await?;
+        let (mut stream, received) = stream::open(&self.settings.server, self.tls.as_ref()).await?;
         // The library has a thread for each connection, which ends only with the connection. This task
         // ends it when the delivery is given up. It also begins TLS, for which the library would
         // need a second crypto provider.
@@ -102,6 +109,7 @@ impl server::Server for Server {
         Ok(Connection {
             idle: Mutex::new(vec![first]),
             connection,
+            received,
             _carrier: carrier,
         })
     }
@@ -142,6 +150,10 @@ impl server::Server for Server {
             Confirmation::Nack(_) => Err("the broker could not store the message".into()),
             Confirmation::NotRequested => Err("the broker confirms no messages".into()),
         }
+    }
+
+    fn is_spent(&self, connection: &Connection) -> bool {
+        connection.received.is_much()
     }
 }
 

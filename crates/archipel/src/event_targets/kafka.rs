@@ -21,6 +21,10 @@ use super::server::{self, why};
 use super::stream;
 use crate::config::{self, Sasl};
 
+/// The largest message of a broker, in bytes. The list of all topics is the largest one; a topic with 1000
+/// partitions takes about 50 KiB of it.
+const MOST_MESSAGE_BYTES: usize = 16 << 20;
+
 /// A Kafka cluster.
 pub struct Server {
     settings: config::Kafka,
@@ -52,6 +56,7 @@ impl Server {
     fn builder(&self, broker: String) -> ClientBuilder {
         let mut builder = ClientBuilder::new(vec![broker])
             .client_id("archipel")
+            .max_message_size(MOST_MESSAGE_BYTES)
             // The library tries again by itself, for as long as this says. It must end before the
             // time of a delivery, because only then does it tell why it failed.
             .backoff_config(BackoffConfig {

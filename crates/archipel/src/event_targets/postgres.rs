@@ -18,8 +18,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::message::Message;
 use super::server::{self, why};
-use super::stream;
+use super::stream::{self, Bounded, Received};
 use crate::config::{self, Host};
+
+/// The task that drives a connection.
+type Driver = AbortOnDropHandle<()>;
 
 /// A PostgreSQL server.
 pub struct Server {
@@ -39,7 +42,7 @@ impl Server {
         })
     }
 
-    async fn client(&self) -> Result<(Client, AbortOnDropHandle<()>), String> {
+    async fn client(&self) -> Result<(Client, Driver, Received), String> {
         let settings = &self.settings;
         let mut config = Config::new();
         config
@@ -49,20 +52,20 @@ impl Server {
         if let Some(password) = &settings.password {
             config.password(password.expose());
         }
-        let stream = stream::plain(&settings.server).await?;
+        let (stream, received) = stream::bounded(&settings.server).await?;
         match &self.tls {
             Some(tls) => {
                 config.ssl_mode(SslMode::Require);
                 let tls = Tls(settings.server.clone(), tls.clone());
                 let made = config.connect_raw(stream, tls).await;
                 let (client, driver) = made.map_err(|error| why(&error))?;
-                Ok((client, driven(driver)))
+                Ok((client, driven(driver), received))
             }
             None => {
                 config.ssl_mode(SslMode::Disable);
                 let made = config.connect_raw(stream, NoTls).await;
                 let (client, driver) = made.map_err(|error| why(&error))?;
-                Ok((client, driven(driver)))
+                Ok((client, driven(driver), received))
             }
         }
     }
@@ -95,9 +98,7 @@ impl Server {
 }
 
 /// Runs a connection for as long as the client holds the task.
-fn driven<E>(
-    driver: impl Future<Output = Result<(), E>> + Send + 'static,
-) -> AbortOnDropHandle<()> {
+fn driven<E>(driver: impl Future<Output = Result<(), E>> + Send + 'static) -> Driver {
     // The client gets its errors, too.
     AbortOnDropHandle::new(tokio::spawn(async move {
         let _ = driver.await;
@@ -108,7 +109,8 @@ fn driven<E>(
 pub struct Connection {
     client: Client,
     insert: Statement,
-    _driver: AbortOnDropHandle<()>,
+    received: Received,
+    _driver: Driver,
 }
 
 #[async_trait]
@@ -116,10 +118,11 @@ impl server::Server for Server {
     type Connection = Connection;
 
     async fn connect(&self) -> Result<Connection, String> {
-        let (client, driver) = self.client().await?;
+        let (client, driver, received) = self.client().await?;
         Ok(Connection {
             insert: self.prepare(&client).await?,
             client,
+            received,
             _driver: driver,
         })
     }
@@ -133,17 +136,21 @@ impl server::Server for Server {
             .await;
         stored.map(|_| ()).map_err(|error| why(&error))
     }
+
+    fn is_spent(&self, connection: &Connection) -> bool {
+        connection.received.is_much()
+    }
 }
 
 /// Begins TLS once the server has agreed to it.
 struct Tls(Host, Arc<ClientConfig>);
 
-impl TlsConnect<TcpStream> for Tls {
+impl TlsConnect<Bounded<TcpStream>> for Tls {
     type Stream = TlsStream;
     type Error = std::io::Error;
     type Future = Pin<Box<dyn Future<Output = std::io::Result<TlsStream>> + Send>>;
 
-    fn connect(self, stream: TcpStream) -> Self::Future {
+    fn connect(self, stream: Bounded<TcpStream>) -> Self::Future {
         Box::pin(async move {
             let secured = stream::secure(stream, &self.0, self.1).await;
             secured.map(TlsStream).map_err(std::io::Error::other)
@@ -152,7 +159,7 @@ impl TlsConnect<TcpStream> for Tls {
 }
 
 /// A connection with TLS.
-struct TlsStream(tokio_rustls::client::TlsStream<TcpStream>);
+struct TlsStream(tokio_rustls::client::TlsStream<Bounded<TcpStream>>);
 
 impl tokio_postgres::tls::TlsStream for TlsStream {
     fn channel_binding(&self) -> ChannelBinding {

@@ -35,6 +35,7 @@ impl Server {
 /// A connection, and the task that drives it.
 pub struct Connection {
     commands: MultiplexedConnection,
+    received: stream::Received,
     _driver: AbortOnDropHandle<()>,
 }
 
@@ -50,12 +51,13 @@ impl server::Server for Server {
         if let Some(password) = &self.settings.password {
             info = info.set_password(password.expose());
         }
-        let stream = stream::open(&self.settings.server, self.tls.as_ref()).await?;
+        let (stream, received) = stream::open(&self.settings.server, self.tls.as_ref()).await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
         let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
         let (commands, driver) = made.map_err(|error| why(&error))?;
         Ok(Connection {
             commands,
+            received,
             _driver: AbortOnDropHandle::new(tokio::spawn(driver)),
         })
     }
@@ -65,6 +67,10 @@ impl server::Server for Server {
         let mut commands = connection.commands.clone();
         let answer = command.exec_async(&mut commands).await;
         answer.map_err(|error| why(&error))
+    }
+
+    fn is_spent(&self, connection: &Connection) -> bool {
+        connection.received.is_much()
     }
 }
 

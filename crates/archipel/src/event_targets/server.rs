@@ -32,6 +32,11 @@ pub trait Server: Send + Sync + 'static {
     /// # Errors
     /// A text for operators. The connection is not used any more.
     async fn send(&self, connection: &Self::Connection, message: &Message) -> Result<(), String>;
+
+    /// Returns true if another connection shall take the place of this one.
+    fn is_spent(&self, _: &Self::Connection) -> bool {
+        false
+    }
 }
 
 /// A server, and the connection that deliveries share. It is made when it is needed, and made again
@@ -81,7 +86,10 @@ impl<S: Server> Reused<S> {
 
     /// Returns the connection, and whether it was made just now.
     async fn connection(&self) -> Result<(Arc<S::Connection>, bool), String> {
-        let known = || self.current.lock().clone();
+        let known = || {
+            let current = self.current.lock().clone();
+            current.filter(|connection| !self.server.is_spent(connection))
+        };
         if let Some(connection) = known() {
             return Ok((connection, false));
         }

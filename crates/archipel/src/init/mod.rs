@@ -7,7 +7,7 @@
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -168,9 +168,30 @@ fn create(path: &Path, text: &str, made: &mut Made) -> Result<(), Failure> {
 fn give(path: &Path, owner: &Metadata) -> Result<(), Failure> {
     let cannot =
         |error: io::Error| Failure::new(format!("the owner of {}: {error}", path.display()));
-    let current = fs::metadata(path).map_err(cannot)?;
-    if current.uid() != 0 || owner.uid() == 0 {
+    let is_of_root = |file: &Metadata| file.uid() == 0;
+    if !is_of_root(&fs::metadata(path).map_err(cannot)?) || is_of_root(owner) {
         return Ok(());
     }
-    chown(path, Some(owner.uid()), Some(owner.gid())).map_err(cannot)
+    // The folder may belong to that owner, who must not get another file of root by a link to it.
+    let mut options = OpenOptions::new();
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let opened = options.read(true).custom_flags(flags).open(path);
+    let is_link = || {
+        Failure::new(format!(
+            "{} is a link, or no file, and is not given to the owner of the data; fix: put a copy there",
+            path.display()
+        ))
+    };
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => is_link(),
+        _ => cannot(error),
+    })?;
+    let opened = file.metadata().map_err(cannot)?;
+    if !opened.is_file() || opened.nlink() != 1 {
+        return Err(is_link());
+    }
+    match is_of_root(&opened) {
+        true => fchown(&file, Some(owner.uid()), Some(owner.gid())).map_err(cannot),
+        false => Ok(()),
+    }
 }

@@ -2,7 +2,7 @@
 //! has.
 //!
 //! # One row decides
-//! What a name stands for is the value of one row, a register: a bucket, an alias, or nothing. So
+//! The meaning of a name is the value of one row, a register: a bucket, an alias, or nothing. So
 //! creations of buckets and aliases that race for a name have one winner, and no operation on
 //! names changes two rows. An alias names its bucket and the bucket's identity. It counts while
 //! that bucket exists. Identities are random and never come back, so an alias that does not count

@@ -2,8 +2,10 @@
 //!
 //! The node answers requests from the cache only while the cache counts: after it was filled, and for a *lease* after the
 //! control group last confirmed it. Every reader goes through [`Model::look`], which fails otherwise. So an empty cache
-//! cannot be taken for a missing bucket. [`reads`] keeps the order of the rows.
+//! cannot be taken for a missing bucket. [`reads`] keeps the order of the rows; [`look_ups`] reads names that the cache
+//! lacks.
 
+mod look_ups;
 mod reads;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,6 @@ use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use parking_lot::RwLock;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::dead_grants::DeadGrants;
@@ -26,12 +27,8 @@ use crate::error::{Error, damaged_row};
 use crate::identity::Identities;
 use crate::rowkeys::{self, Kind};
 use crate::token::{self, AdminToken};
+use look_ups::LookUps;
 use reads::InProgress;
-
-/// The number of names that the node looks up in the rows at once because the cache lacks them.
-const MISSES: usize = 64;
-/// The longest possible row key of control data, in bytes.
-const MAX_NAME_BYTES: usize = 200;
 
 /// The cached control data, and the state that decides whether it counts.
 pub(crate) struct Control {
@@ -40,8 +37,8 @@ pub(crate) struct Control {
     pub lease: Duration,
     /// Tells how long the machine was suspended.
     clock: Arc<dyn WallClock>,
-    /// Limits concurrent lookups of names that the cache lacks.
-    misses: Semaphore,
+    /// Limits concurrent look-ups of names that the cache lacks.
+    look_ups: LookUps,
     /// Grants of deleted access keys, users and roles.
     pub dead_grants: DeadGrants,
     /// Opens secrets of rows.
@@ -182,7 +179,7 @@ impl Control {
             state: RwLock::default(),
             lease,
             clock,
-            misses: Semaphore::new(MISSES),
+            look_ups: LookUps::new(),
             dead_grants: DeadGrants::new(),
             ring,
         }
@@ -353,48 +350,5 @@ impl Model {
         let metadata = self.reread(&rowkeys::access_key(id).key).await?;
         let key = metadata.map(|metadata| AccessKey::of_row(&metadata, self.keyring()));
         key.transpose().map_err(damaged_row)
-    }
-
-    /// Returns the bucket of that name or alias. Reads its rows if the cache lacks them.
-    ///
-    /// # Errors
-    /// As [`Model::buckets`]; errors of reading the row.
-    #[boxed]
-    pub async fn find_bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, Error> {
-        if let Some(bucket) = self.bucket(name)? {
-            return Ok(Some(bucket));
-        }
-        self.look_up(rowkeys::bucket(name)).await?;
-        let alias = self.look(|cached| cached.aliases.get(name).cloned())?;
-        if let Some(alias) = alias
-            && self.bucket(name)?.is_none()
-        {
-            self.look_up(rowkeys::bucket(&alias.bucket)).await?;
-        }
-        self.bucket(name)
-    }
-
-    /// Returns the access key of that id. Reads its row if the cache lacks it.
-    ///
-    /// # Errors
-    /// As [`Model::find_bucket`].
-    #[boxed]
-    pub async fn find_access_key(&self, id: &str) -> Result<Option<Arc<AccessKey>>, Error> {
-        if let Some(key) = self.access_key(id)? {
-            return Ok(Some(key));
-        }
-        self.look_up(rowkeys::access_key(id)).await?;
-        self.access_key(id)
-    }
-
-    /// Reads a row that the cache lacks. On a node that is alone the cache is complete.
-    pub(crate) async fn look_up(&self, row: RowKey) -> Result<(), Error> {
-        if self.cluster().is_alone() || row.key.len() > MAX_NAME_BYTES {
-            return Ok(());
-        }
-        // Each unknown name costs a round trip, so their number at once is limited.
-        let busy = || Error::Busy("too many unknown names at once".into());
-        let _permit = self.control().misses.try_acquire().map_err(|_| busy())?;
-        self.reread(&row.key).await.map(|_| ())
     }
 }

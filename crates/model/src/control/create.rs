@@ -18,7 +18,8 @@ use crate::object::Tags;
 use crate::rowkeys;
 use crate::version::Versioning;
 
-/// How often a creation writes its row if each time a bucket is there that is gone when it is read.
+/// The number of times that a creation writes its row if each time a bucket is there that is gone when
+/// it is read.
 const PUT_ATTEMPTS: usize = 4;
 
 impl Model {
@@ -135,32 +136,15 @@ impl Model {
             grants.insert(owner.name, grant);
         }
         let mut bucket = Bucket {
-            id: rowkeys::bucket_id(self.random_id(), rowkeys::NEW_BUCKET_SHARDS),
-            name: name.to_owned(),
-            created_ms: self.now_ms(),
             grants,
-            cors: Vec::new(),
             tags,
-            website: None,
             versioning: match with_lock {
                 true => Versioning::Enabled,
                 false => Versioning::Never,
             },
             lock: with_lock.then(BucketLock::default),
-            lifecycle: None,
-            notification: None,
-            policy: None,
-            public_access_block: access::block_everything(),
             ownership: Some(ownership),
-            acl: Acl::default(),
-            buffered: None,
-            encrypts: false,
-            has_bucket_key: false,
-            quota: None,
-            portion: None,
-            portion_pending: false,
-            generation: 0,
-            token: FencingToken::default(),
+            ..self.plain_bucket(name)
         };
         // From the beginning: a creation may end after any step.
         bucket.portion = self.first_portion(&bucket)?;
@@ -176,6 +160,35 @@ impl Model {
         match self.set_fences(&bucket, true).await {
             Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns a new bucket without owner and configuration.
+    fn plain_bucket(&self, name: &str) -> Bucket {
+        Bucket {
+            id: rowkeys::bucket_id(self.random_id(), rowkeys::NEW_BUCKET_SHARDS),
+            name: name.to_owned(),
+            created_ms: self.now_ms(),
+            grants: BTreeMap::new(),
+            cors: Vec::new(),
+            tags: Tags::new(),
+            website: None,
+            versioning: Versioning::Never,
+            lock: None,
+            lifecycle: None,
+            notification: None,
+            policy: None,
+            public_access_block: access::block_everything(),
+            ownership: None,
+            acl: Acl::default(),
+            buffered: None,
+            encrypts: false,
+            has_bucket_key: false,
+            quota: None,
+            portion: None,
+            portion_pending: false,
+            generation: 0,
+            token: FencingToken::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// How far the removal of dead grants has come on this node.
+/// The progress of the removal of dead grants on this node.
 pub(crate) struct DeadGrants {
     /// Deletions so far. The start counts as one: the node may have crashed before it removed grants.
     deletions: AtomicU64,

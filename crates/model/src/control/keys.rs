@@ -6,16 +6,15 @@ use std::sync::Arc;
 use archipel_base::{NodeId, boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_traces::carry;
 
 use super::row;
-use crate::Model;
 use crate::bucket::{AccessKey, Bucket, Grant, Secret};
 use crate::error::{Error, damaged_row};
 use crate::identity::{
     Attached, Changed, KeyChange, Limits, NewKey, Reference, Role, User, unique_id,
 };
 use crate::rowkeys;
+use crate::{Model, detached};
 
 /// The longest name of a key for people, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -232,13 +231,8 @@ impl Model {
     #[boxed]
     pub async fn delete_access_key(&self, id: &str) -> Result<Vec<NodeId>, Error> {
         let (model, id) = (self.clone(), id.to_owned());
-        let deletion = tokio::spawn(carry(async move { model.delete_key_row(&id).await }));
-        let broken = |error| {
-            Error::Internal(format!(
-                "the task that deletes an access key failed: {error}"
-            ))
-        };
-        deletion.await.map_err(broken)?
+        let deletion = async move { model.delete_key_row(&id).await };
+        detached("deletes an access key", deletion).await
     }
 
     async fn delete_key_row(&self, id: &str) -> Result<Vec<NodeId>, Error> {

@@ -8,11 +8,11 @@ use archipel_storage::engine::Durability;
 
 use super::keys::random_text;
 use super::row;
-use crate::Model;
 use crate::bucket::Secret;
 use crate::error::{Error, damaged_row};
 use crate::rowkeys;
 use crate::token::{self, AdminToken, NewToken, TokenChange};
+use crate::{Model, detached};
 
 impl Model {
     /// Returns all tokens of the admin API, sorted by id.
@@ -29,12 +29,26 @@ impl Model {
     /// As [`Model::find_bucket`].
     #[boxed]
     pub async fn find_admin_token(&self, id: &str) -> Result<Option<Arc<AdminToken>>, Error> {
-        let cached = |model: &Model| model.look(|cached| cached.tokens.get(id).cloned());
-        if let Some(token) = cached(self)? {
+        if let Some(token) = self.known_admin_token(id)? {
             return Ok(Some(token));
         }
         self.look_up(rowkeys::admin_token(id)).await?;
-        cached(self)
+        self.known_admin_token(id)
+    }
+
+    /// Returns true if [`Model::admit_admin_token`] reads no row for this text.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn knows_admin_token(&self, text: &str) -> Result<bool, Error> {
+        match token::parse(text) {
+            Some((id, _)) => Ok(self.known_admin_token(id)?.is_some()),
+            None => Ok(true),
+        }
+    }
+
+    fn known_admin_token(&self, id: &str) -> Result<Option<Arc<AdminToken>>, Error> {
+        self.look(|cached| cached.tokens.get(id).cloned())
     }
 
     /// Returns the token with this text if it opens something now.
@@ -46,7 +60,12 @@ impl Model {
         let Some((id, secret)) = token::parse(text) else {
             return Ok(None);
         };
-        let token = self.find_admin_token(id).await?;
+        let mut token = self.known_admin_token(id)?;
+        if token.is_none() {
+            // Anybody can send an id.
+            self.look_up_for_stranger(rowkeys::admin_token(id)).await?;
+            token = self.known_admin_token(id)?;
+        }
         let now_ms = self.now_ms();
         Ok(token.filter(|token| token.matches(secret) && token.is_live(now_ms)))
     }
@@ -110,12 +129,18 @@ impl Model {
     }
 
     /// Revokes a token. When this returns, this node and all other nodes that answer refuse it. A
-    /// node that is cut off refuses it at the end of its lease.
+    /// node that is cut off refuses it at the end of its lease. A caller that goes away does not stop it.
     ///
     /// # Errors
     /// [`Error::NoSuchToken`].
     #[boxed]
     pub async fn revoke_admin_token(&self, id: &str) -> Result<(), Error> {
+        let (model, id) = (self.clone(), id.to_owned());
+        let revoked = async move { model.delete_token_row(&id).await };
+        detached("revokes an admin token", revoked).await
+    }
+
+    async fn delete_token_row(&self, id: &str) -> Result<(), Error> {
         let key = rowkeys::admin_token(id);
         let how = WriteOptions::durable(Durability::Fsync);
         let deleted = self.cluster().update(&key, how, |current| match current {

@@ -38,10 +38,10 @@ mod lane;
 mod object;
 mod rows;
 
-/// How often all partitions are looked at: another node may have failed, and rows may have come
-/// from other replicas.
+/// The interval at which all partitions are looked at: another node may have failed, and rows may
+/// have come from other replicas.
 const SCAN_PERIOD: Duration = Duration::from_secs(10);
-/// How often replicas that are not the first ones look at all partitions.
+/// The interval at which replicas that are not the first ones look at all partitions.
 const OLD_SCAN_PERIOD: Duration = Duration::from_secs(60);
 /// The age from which any replica delivers an event, in milliseconds.
 const OLD_MS: u64 = 300_000;

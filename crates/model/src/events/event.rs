@@ -16,7 +16,7 @@ use crate::owner::Owner;
 use crate::rowkeys;
 use crate::version::VersionId;
 
-/// How an object came to be.
+/// The kind of request by which an object came to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Creation {
     /// PutObject.
@@ -28,10 +28,10 @@ pub enum Creation {
     Copy,
 }
 
-/// Why objects change: who asked for it, and how. Events tell it.
+/// The cause of changes of objects: the client that asked for it, and its request. Events tell it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cause {
-    /// How new objects come to be.
+    /// The kind of request by which new objects come to be.
     pub creation: Creation,
     /// The unique id of the user or role. It stays empty for an anonymous client.
     pub principal: OnceLock<String>,

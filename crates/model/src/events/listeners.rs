@@ -25,7 +25,8 @@ const MOST: usize = 256;
 const MOST_OF_ONE: usize = 64;
 /// The most events that wait for one listener.
 const WAITING: usize = 1000;
-/// How long a new listener waits for other nodes, so that it hears what happens there from now on.
+/// The time for which a new listener waits for other nodes, so that it hears what happens there from
+/// now on.
 const READY: Duration = Duration::from_secs(2);
 
 /// The events that a listener wants.

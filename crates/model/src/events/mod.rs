@@ -103,7 +103,7 @@ impl Model {
                 }
                 None => Err("no target of this name is declared on this node".into()),
             };
-            told.map_err(|why| (arn.to_owned(), why))?;
+            told.map_err(|why| (arn.to_owned(), targets::shortened(why)))?;
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ use super::event::Event;
 const SHARES: u64 = crate::rowkeys::NEW_BUCKET_SHARDS as u64;
 /// The pause after the first failure of a target, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The most bytes of the reason for a failure. A target may answer with a text of any length.
+const MAX_REASON: usize = 512;
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The limits of a target.
@@ -59,6 +61,13 @@ pub trait DeliverEvent: Send + Sync + 'static {
     async fn test(&self, bucket: &str, request_id: &str, now_ms: u64) -> Result<(), String>;
 }
 
+/// Returns the beginning of the reason for a failure: what is kept, logged and shown.
+pub(super) fn shortened(mut why: String) -> String {
+    why.truncate(why.floor_char_boundary(MAX_REASON));
+    why.shrink_to_fit();
+    why
+}
+
 /// The state of a target, as this node sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TargetStatus {
@@ -74,7 +83,7 @@ pub struct TargetStatus {
     pub failed: u64,
     /// The events that this node's replicas dropped since it started, because too many waited.
     pub dropped: u64,
-    /// Why the last attempt failed; `None` if it did not.
+    /// The reason why the last attempt failed; `None` if it did not.
     pub error: Option<String>,
     /// When a target that failed is tried again, in milliseconds since 1970.
     pub retry_ms: Option<u64>,
@@ -104,6 +113,7 @@ impl Progress {
 
     /// Notes a failure, and returns until when the target is left alone.
     pub fn failed(&mut self, why: String, now: Instant) -> Instant {
+        let why = shortened(why);
         if self.status.error.is_none() {
             let target = self.status.name.as_str();
             tracing::warn!(target_name = target, why, "events cannot be delivered");
@@ -147,6 +157,16 @@ mod tests {
         progress.delivered();
         assert_eq!(progress.paused(now), None);
         assert_eq!((progress.status.failed, progress.status.delivered), (19, 2));
+    }
+
+    #[test]
+    fn long_texts_of_targets_are_shortened() {
+        let mut progress = Progress::default();
+        progress.failed("é".repeat(1 << 20) + "x", Instant::now());
+        assert_eq!(progress.status.error, Some("é".repeat(MAX_REASON / 2)));
+        let odd = shortened(format!("x{}", "é".repeat(MAX_REASON)));
+        assert_eq!(odd.len(), MAX_REASON - 1);
+        assert_eq!(shortened("no".into()), "no");
     }
 
     #[test]

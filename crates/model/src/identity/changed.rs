@@ -1,8 +1,8 @@
-//! What changes lead to, and limits.
+//! The results of changes, and limits.
 
 use archipel_base::NodeId;
 
-/// How many of each there may be. All are in the memory of every node.
+/// The most of each kind. All are in the memory of every node.
 pub struct Limits;
 
 impl Limits {
@@ -22,7 +22,7 @@ impl Limits {
     pub const CLIENTS: usize = 100;
 }
 
-/// What a change led to.
+/// The result of a change.
 #[derive(Clone, Debug)]
 pub struct Changed<T> {
     /// The value after the change.

@@ -49,6 +49,7 @@ pub use policies::{
     Attached, BUILT_IN, Held, IdentityPolicy, ManagedPolicy, PolicyRef, PolicyVersion, TrustPolicy,
 };
 pub use session::{MAX_TOKEN_CHARS, NewSession, Parent, Session, SessionRole};
+pub(crate) use subject::sessions_in_policies;
 pub use subject::{Canonical, Kind, Subject};
 pub use token_keys::TokenKeys;
 

@@ -1,9 +1,10 @@
-//! What new access keys, policies and roles are made from, and what policies are attached to.
+//! The parts of new access keys, users, policies, roles and providers, and the entities that policies
+//! are attached to.
 
 use crate::bucket::Secret;
 use crate::object::Tags;
 
-/// What a new access key is made from.
+/// The parts of a new access key.
 #[derive(Clone, Default, Debug)]
 pub struct NewKey {
     /// The name for people.
@@ -29,7 +30,7 @@ pub struct KeyChange {
     pub expires_ms: Option<Option<u64>>,
 }
 
-/// What a new user is made from.
+/// The parts of a new user.
 #[derive(Clone, Default, Debug)]
 pub struct NewUser {
     /// The name.
@@ -42,7 +43,7 @@ pub struct NewUser {
     pub tags: Tags,
 }
 
-/// What a new managed policy is made from.
+/// The parts of a new managed policy.
 #[derive(Clone, Debug)]
 pub struct NewPolicy {
     /// The name.
@@ -57,7 +58,7 @@ pub struct NewPolicy {
     pub tags: Tags,
 }
 
-/// What a new role is made from.
+/// The parts of a new role.
 #[derive(Clone, Debug)]
 pub struct NewRole {
     /// The name.
@@ -93,7 +94,7 @@ pub struct UserChange {
     pub policies: Attachments,
 }
 
-/// What a new identity provider is made from.
+/// The parts of a new identity provider.
 #[derive(Clone, Default, Debug)]
 pub struct NewProvider {
     /// The issuer's URL.

@@ -177,7 +177,7 @@ impl PolicyRef {
     }
 }
 
-/// What policies can be attached to.
+/// An entity that policies can be attached to.
 pub trait Attached: super::Entity {
     /// Returns the policies.
     fn held(&self) -> &Held;

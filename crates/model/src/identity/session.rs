@@ -27,7 +27,7 @@ pub(crate) const MAX_SESSION_S: u64 = 129_600;
 /// request.
 pub const MAX_TOKEN_CHARS: usize = 6 << 10;
 
-/// What the seal is for, so that no other sealed text is taken for a token.
+/// The purpose of the seal, so that no other sealed text is taken for a token.
 const PURPOSE: &[u8] = b"archipel session token 1";
 
 /// The version of the form of a token.

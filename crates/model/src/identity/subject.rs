@@ -1,4 +1,4 @@
-//! Who an access key acts for, and which policies count.
+//! The subject that an access key acts for, and the policies that count.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use archipel_base::Id;
 use super::{Parent, ROOT_PATH, Reference, Role, Session, TrustPolicy, User};
 use crate::bucket::AccessKey;
 
-/// Who an access key acts for.
+/// The subject that an access key acts for.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A user of its own: the key itself.
@@ -111,21 +111,28 @@ impl Subject {
         if named.is_empty() {
             return true;
         }
-        let (incarnation, name) = match &self.kind {
-            Kind::Key => match &self.key.session {
-                None => (self.key.incarnation, self.id.clone()),
-                Some(session) => match &session.parent {
-                    Some(parent) => (parent.key.incarnation, self.id.clone()),
-                    None => return true,
-                },
-            },
-            Kind::User(user) => (user.incarnation, in_policies(None, &user.path, &user.name)),
-            Kind::Role { role, .. } => (
-                role.incarnation,
-                in_policies(Some("role"), &role.path, &role.name),
-            ),
+        let means = |name: &str, incarnation| {
+            let meant = named.get(name);
+            meant.is_none_or(|meant| *meant == incarnation)
         };
-        named.get(&name).is_none_or(|meant| *meant == incarnation)
+        match &self.kind {
+            Kind::Key => match &self.key.session {
+                None => means(&self.id, self.key.incarnation),
+                Some(session) => {
+                    let parent = session.parent.as_ref();
+                    parent.is_none_or(|parent| means(&self.id, parent.key.incarnation))
+                }
+            },
+            Kind::User(user) => {
+                let name = in_policies(None, &user.path, &user.name);
+                means(&name, user.incarnation)
+            }
+            Kind::Role { role, .. } => {
+                let name = in_policies(Some("role"), &role.path, &role.name);
+                means(&name, role.incarnation)
+                    && means(&sessions_in_policies(&role.name), role.incarnation)
+            }
+        }
     }
 }
 
@@ -135,6 +142,12 @@ fn in_policies(kind: Option<&str>, path: &str, name: &str) -> String {
         Some(kind) => format!("{kind}{path}{name}"),
         None => format!("{}{name}", path.trim_start_matches('/')),
     }
+}
+
+/// Returns the name under which a policy that names sessions of a role remembers the role: `session:NAME`. It is
+/// the name of no user: a name has no colon.
+pub(crate) fn sessions_in_policies(role: &str) -> String {
+    format!("session:{role}")
 }
 
 /// A user, or an access key, that can be named by a canonical user id.

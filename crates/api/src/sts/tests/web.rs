@@ -17,7 +17,7 @@ use super::{FORM, credentials, get, make_role};
 use crate::iam::tests::{administrator, ask as iam, form};
 use crate::s3::tests::client::{Door, NOW_MS, Reply};
 use crate::sts::Providers;
-use crate::sts::jwks::RETRY;
+use crate::sts::jwks::{RETRY, may_hold_keys};
 use crate::sts::jwt::Token;
 
 /// An identity provider on this machine, with one key.
@@ -266,6 +266,49 @@ async fn providers_on_other_machines_need_tls() {
         let reply = iam(&door, &admin, "CreateOpenIDConnectProvider", provider).await;
         reply.is(400, "ValidationError");
     }
+}
+
+#[test]
+fn remote_provider_sends_no_node_to_its_own_ports() {
+    let (remote, local) = (
+        "https://id.example.org/realm",
+        "http://127.0.0.1:8080/realm",
+    );
+    assert!(may_hold_keys(remote, "https://keys.example.org/jwks?v=1"));
+    assert!(may_hold_keys(local, "http://127.0.0.1:8080/realm/keys"));
+    assert!(may_hold_keys(local, "https://keys.example.org/jwks"));
+    assert!(!may_hold_keys(remote, "http://127.0.0.1:3903/v1/status"));
+    assert!(!may_hold_keys(remote, "http://localhost/"));
+    assert!(!may_hold_keys(local, "http://keys.example.org/jwks"));
+}
+
+#[tokio::test]
+async fn clients_do_not_learn_why_a_provider_gives_no_keys() {
+    let issuer = Issuer::open().await;
+    // Nothing listens there.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let mut claims = issuer.claims("repo:main");
+    claims["iss"] = json!(closed);
+    let token = issuer.token("one", claims);
+    let token = Token::parse(&token).unwrap();
+    let provider = Provider {
+        url: closed.clone(),
+        ..issuer.registered()
+    };
+    let providers = Providers::default();
+    let first = providers.verify(&token, &provider, NOW_MS).await;
+    let first = first.unwrap_err();
+    assert_eq!(
+        first.message,
+        "The identity provider cannot be asked for its keys"
+    );
+    assert!(first.cause.unwrap().starts_with(&closed));
+    // It is not asked again at once.
+    let second = providers.verify(&token, &provider, NOW_MS).await;
+    let second = second.unwrap_err();
+    assert_eq!((second.message, second.cause), (first.message, None));
 }
 
 proptest! {

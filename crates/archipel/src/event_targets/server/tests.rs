@@ -11,6 +11,8 @@ struct Fake {
     refused: AtomicUsize,
     is_deaf: AtomicUsize,
     is_away: AtomicUsize,
+    /// Connections with smaller numbers are spent.
+    spent: AtomicUsize,
     taken: Plain<Vec<(usize, String)>>,
 }
 
@@ -34,6 +36,10 @@ impl Server for Arc<Fake> {
         }
         self.taken.lock().push((*connection, message.name.clone()));
         Ok(())
+    }
+
+    fn is_spent(&self, connection: &usize) -> bool {
+        *connection < self.spent.load(Ordering::SeqCst)
     }
 }
 
@@ -63,6 +69,19 @@ async fn connection_is_made_once_and_made_again_after_an_error() {
     target.bring(&message("d")).await.unwrap();
     let taken = fake.taken.lock().clone();
     let expected = [(0, "a"), (0, "b"), (1, "c"), (3, "d")];
+    assert_eq!(taken, expected.map(|(number, name)| (number, name.into())));
+}
+
+#[tokio::test]
+async fn spent_connection_is_replaced_before_it_fails() {
+    let fake = Arc::new(Fake::default());
+    let target = Reused::new(fake.clone(), "r");
+    target.bring(&message("a")).await.unwrap();
+    fake.spent.store(1, Ordering::SeqCst);
+    target.bring(&message("b")).await.unwrap();
+    target.bring(&message("c")).await.unwrap();
+    let taken = fake.taken.lock().clone();
+    let expected = [(0, "a"), (1, "b"), (1, "c")];
     assert_eq!(taken, expected.map(|(number, name)| (number, name.into())));
 }
 

@@ -2,17 +2,18 @@
 //! the name does not get what was meant for an earlier one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use archipel_access::Policy;
 use archipel_base::{Id, boxed};
 
 use crate::Model;
 use crate::error::Error;
-use crate::identity::{Attached, Canonical, ROOT_PATH, Role, User};
+use crate::identity::{Attached, Canonical, ROOT_PATH, Role, User, sessions_in_policies};
 
 impl Model {
-    /// Returns the incarnations of the users, access keys and roles that a policy names; or the first
-    /// name that nobody has.
+    /// Returns the incarnations of the users, access keys and roles that a policy names, and of the roles whose
+    /// sessions it names; or the first name that nobody has.
     ///
     /// # Errors
     /// As [`Model::find_bucket`].
@@ -33,6 +34,13 @@ impl Model {
             match role {
                 Some(role) => drop(all.insert(format!("role/{text}"), role.incarnation)),
                 None => return Ok(Err(text.to_owned())),
+            }
+        }
+        for name in policy.roles_of_sessions() {
+            let role = self.exactly_named::<Role>(name).await?;
+            match role {
+                Some(role) => drop(all.insert(sessions_in_policies(name), role.incarnation)),
+                None => return Ok(Err(name.to_owned())),
             }
         }
         Ok(Ok(all))
@@ -60,17 +68,19 @@ impl Model {
     }
 
     /// Finds an entity by `path/name`.
-    async fn named<E: Attached>(&self, text: &str) -> Result<Option<std::sync::Arc<E>>, Error> {
+    async fn named<E: Attached>(&self, text: &str) -> Result<Option<Arc<E>>, Error> {
         let (path, name) = match text.rsplit_once('/') {
             Some((path, name)) => (format!("/{path}/"), name),
             None => (ROOT_PATH.to_owned(), text),
         };
+        let found = self.exactly_named::<E>(name).await?;
+        Ok(found.filter(|found| found.path() == path))
+    }
+
+    /// Finds an entity by name, whatever its path. In policies the case of names counts.
+    async fn exactly_named<E: Attached>(&self, name: &str) -> Result<Option<Arc<E>>, Error> {
         match self.find_entity::<E>(name).await {
-            // In policies the case of names counts.
-            Ok(found) => {
-                let same = found.path() == path && found.name() == name;
-                Ok(Some(found).filter(|_| same))
-            }
+            Ok(found) => Ok(Some(found).filter(|found| found.name() == name)),
             Err(Error::NoSuchEntity(_)) => Ok(None),
             Err(error) => Err(error),
         }

@@ -17,7 +17,7 @@ use crate::identity::{
 };
 use crate::rowkeys;
 
-/// Why a key does not count.
+/// The reason why a key does not count.
 enum Void {
     /// Something that it needs is gone, disabled or over.
     Gone,

@@ -50,6 +50,17 @@ impl Model {
         }
     }
 
+    /// Returns true if [`Model::key_of_token`] reads no row for this token.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn knows_key_of_token(&self, token: &str) -> Result<bool, Error> {
+        match number(token) {
+            Some(number) => Ok(self.known_token_key(number)?.is_some()),
+            None => Ok(true),
+        }
+    }
+
     /// Returns the access key of the session of a token. [`Model::subject`] says whether the session
     /// counts.
     ///
@@ -62,13 +73,7 @@ impl Model {
         }
         let bytes = URL_SAFE_NO_PAD.decode(token);
         let bytes = bytes.map_err(|_| Error::InvalidSession)?;
-        let (version, number) = match bytes.get(..5) {
-            Some(&[version, a, b, c, d]) => (version, u32::from_be_bytes([a, b, c, d])),
-            _ => return Err(Error::InvalidSession),
-        };
-        if version != session::VERSION {
-            return Err(Error::InvalidSession);
-        }
+        let number = number(token).ok_or(Error::InvalidSession)?;
         let key = self.token_key(number).await?;
         let session = key.and_then(|key| session::open(&key, bytes));
         let session = session.ok_or(Error::InvalidSession)?;
@@ -79,6 +84,15 @@ impl Model {
         };
         let names = names.map(|key| key.names.clone()).unwrap_or_default();
         Ok(Arc::new(session.key(names)))
+    }
+}
+
+/// Returns the number of the key that sealed a token.
+fn number(token: &str) -> Option<u32> {
+    let head = URL_SAFE_NO_PAD.decode(token.get(..8)?).ok()?;
+    match *head.as_slice() {
+        [session::VERSION, a, b, c, d, _] => Some(u32::from_be_bytes([a, b, c, d])),
+        _ => None,
     }
 }
 
@@ -129,16 +143,20 @@ impl Model {
 
     /// Returns the key of that number. Reads the row if the cache lacks it.
     async fn token_key(&self, number: u32) -> Result<Option<TokenKey>, Error> {
-        let cached = || {
-            self.look(|cached| {
-                let keys = cached.identities.token_keys.as_ref()?;
-                keys.of_number(number).cloned()
-            })
-        };
-        if let Some(key) = cached()? {
+        if let Some(key) = self.known_token_key(number)? {
             return key.checked().map(Some);
         }
-        self.look_up(rowkeys::token_keys()).await?;
-        cached()?.map(TokenKey::checked).transpose()
+        // The token may be invented.
+        self.look_up_for_stranger(rowkeys::token_keys()).await?;
+        let key = self.known_token_key(number)?;
+        key.map(TokenKey::checked).transpose()
+    }
+
+    /// Returns the cached key of that number.
+    fn known_token_key(&self, number: u32) -> Result<Option<TokenKey>, Error> {
+        self.look(|cached| {
+            let keys = cached.identities.token_keys.as_ref()?;
+            keys.of_number(number).cloned()
+        })
     }
 }

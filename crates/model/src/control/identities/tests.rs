@@ -12,6 +12,8 @@ use crate::identity::*;
 use crate::object::Tags;
 use crate::{Error, Model, ModelOptions};
 
+mod named;
+
 async fn model() -> Model {
     let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
     Model::open(cluster).await.unwrap()

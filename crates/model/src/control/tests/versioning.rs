@@ -63,6 +63,47 @@ async fn a_stale_node_follows_new_settings_in_its_next_write() {
     upload.await.unwrap();
 }
 
+/// A request whose client goes away is dropped. Its token would keep all writes out for half a minute.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_settings_goes_on_without_its_caller() {
+    let world = World::new(3, 3, Duration::from_millis(5), 1, crate::HOOKS).await;
+    let world = world.unwrap();
+    let model = Model::open(world.nodes[0].clone()).await.unwrap();
+    let mut bucket = model.create_bucket("bucket", None).await.unwrap();
+    for moment in 0..60 {
+        let before = bucket.generation;
+        let changing = model.change_settings(&bucket, lock);
+        let _ = tokio::time::timeout(Duration::from_millis(moment), changing).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        bucket = Arc::new(model.refresh_bucket("bucket").await.unwrap().unwrap());
+        assert_eq!(bucket.generation, before + 1, "after {moment} ms");
+        assert_eq!(bucket.token.taken_ms, None, "after {moment} ms");
+        put(&model, &bucket).await.unwrap();
+    }
+}
+
+/// With one replica of each partition, some fences of the bucket cannot be reached.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_settings_that_fails_leaves_no_token() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(3, 1, latency, 1, crate::HOOKS).await.unwrap();
+    let model = Model::open(world.nodes[0].clone()).await.unwrap();
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    world.isolate(1);
+    let changed = model.change_settings(&bucket, lock).await;
+    assert!(changed.is_err(), "{changed:?}");
+    world.network.end_all_cuts();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let bucket = model.refresh_bucket("bucket").await.unwrap().unwrap();
+    assert_eq!((bucket.generation, bucket.token.taken_ms), (1, None));
+    let bucket = Arc::new(bucket);
+    for n in 0..20 {
+        let writer = model.begin_object(&bucket, &format!("key-{n}")).unwrap();
+        let meta = ObjectMeta::default();
+        writer.finish(meta, Condition::Always).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_lock_that_no_bucket_has_is_refused() {
     let model = model().await;
