@@ -6,7 +6,7 @@ use std::sync::Arc;
 use archipel_access::{
     Action, Context, Inputs, Policy, Principal, PublicAccessBlock, Request, ResourceKind, decide,
 };
-use archipel_model::{BucketPolicy, Error, Subject};
+use archipel_model::{Bucket, BucketPolicy, Error, ObjectHead, Subject};
 use axum::extract::State;
 use http::StatusCode;
 
@@ -32,40 +32,13 @@ pub(super) async fn explain(
 }
 
 async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refusal> {
-    let unknown = || Refusal::invalid(format!("{:?} is no action of S3", ask.action));
-    let action = Action::of_name(&ask.action).ok_or_else(unknown)?;
-    let resource = ask.resource.strip_prefix("arn:aws:s3:::");
-    let resource = resource.unwrap_or(&ask.resource);
-    let (name, key) = match resource.split_once('/') {
-        Some((name, key)) => (name, Some(key).filter(|key| !key.is_empty())),
-        None => (resource, None),
-    };
-    let wanted = match action.resource() {
-        ResourceKind::Object => "an object: BUCKET/KEY",
-        ResourceKind::Bucket | ResourceKind::Account => "a bucket",
-        ResourceKind::Identity => {
-            return Err(Refusal::invalid("only actions of S3 can be explained"));
-        }
-    };
-    if key.is_some() != (action.resource() == ResourceKind::Object) {
-        let why = format!("{} is on {wanted}", action.name());
-        return Err(Refusal::invalid(why));
-    }
-    let caller = match ask.key.as_str() {
-        ANONYMOUS => None,
-        id => {
-            let found = admin.model.find_access_key(id).await?;
-            Some(found.ok_or(Error::NoSuchAccessKey)?)
-        }
-    };
-    let subject = match &caller {
-        Some(key) => admin.model.subject(key).await?,
-        None => None,
-    };
-    if caller.is_some() && subject.is_none() {
-        return Err(Refusal::invalid("the access key is disabled or over"));
-    }
-    let caller = caller.as_deref();
+    let Asked {
+        action,
+        bucket: name,
+        key,
+    } = Asked::read(ask)?;
+    let subject = find_subject(admin, &ask.key).await?;
+    let caller = subject.as_ref().map(Subject::key);
     let bucket = match caller {
         Some(key) => admin.model.find_bucket_of_key(key, name).await?,
         None => admin.model.find_bucket(name).await?,
@@ -86,16 +59,12 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
     };
     inputs.grants.create_buckets = caller.is_some_and(|key| key.may_create_buckets);
     inputs.grants.list_buckets = caller.is_some();
-    if let (Some(bucket), Some(key)) = (&bucket, key) {
-        match admin.model.head_object(bucket, key).await {
-            Ok(head) => {
-                inputs.object_acl = Some(head.acl);
-                for (name, value) in &head.tags {
-                    context.add(&format!("s3:ExistingObjectTag/{name}"), value);
-                }
-            }
-            Err(Error::NoSuchKey | Error::Deleted(_)) => {}
-            Err(error) => return Err(error.into()),
+    if let (Some(bucket), Some(key)) = (&bucket, key)
+        && let Some(object) = find_object(admin, bucket, key).await?
+    {
+        inputs.object_acl = Some(object.acl);
+        for (name, value) in &object.tags {
+            context.add(&format!("s3:ExistingObjectTag/{name}"), value);
         }
     }
     for (name, value) in &ask.context {
@@ -123,6 +92,71 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
             .map(|(name, values)| (name.to_owned(), values.to_vec()))
             .collect(),
     })
+}
+
+/// The action that an explanation is about, and its resource.
+struct Asked<'a> {
+    action: Action,
+    /// The bucket, by any of its names.
+    bucket: &'a str,
+    /// The object's key, for an action on an object.
+    key: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    /// Reads the action and the resource. An action on an object needs one; other actions take none.
+    fn read(ask: &Explain) -> Result<Asked<'_>, Refusal> {
+        let unknown = || Refusal::invalid(format!("{:?} is no action of S3", ask.action));
+        let action = Action::of_name(&ask.action).ok_or_else(unknown)?;
+        let resource = ask.resource.strip_prefix("arn:aws:s3:::");
+        let resource = resource.unwrap_or(&ask.resource);
+        let (bucket, key) = match resource.split_once('/') {
+            Some((bucket, key)) => (bucket, Some(key).filter(|key| !key.is_empty())),
+            None => (resource, None),
+        };
+        let wanted = match action.resource() {
+            ResourceKind::Object => "an object: BUCKET/KEY",
+            ResourceKind::Bucket | ResourceKind::Account => "a bucket",
+            ResourceKind::Identity => {
+                return Err(Refusal::invalid("only actions of S3 can be explained"));
+            }
+        };
+        if key.is_some() != (action.resource() == ResourceKind::Object) {
+            let why = format!("{} is on {wanted}", action.name());
+            return Err(Refusal::invalid(why));
+        }
+        Ok(Asked {
+            action,
+            bucket,
+            key,
+        })
+    }
+}
+
+/// Returns the identity of an access key; `None` for anonymous clients.
+async fn find_subject(admin: &Admin, key: &str) -> Result<Option<Subject>, Refusal> {
+    if key == ANONYMOUS {
+        return Ok(None);
+    }
+    let key = admin.model.find_access_key(key).await?;
+    let key = key.ok_or(Error::NoSuchAccessKey)?;
+    match admin.model.subject(&key).await? {
+        None => Err(Refusal::invalid("the access key is disabled or over")),
+        subject => Ok(subject),
+    }
+}
+
+/// Returns the metadata of an object, if it is there.
+async fn find_object(
+    admin: &Admin,
+    bucket: &Bucket,
+    key: &str,
+) -> Result<Option<ObjectHead>, Refusal> {
+    match admin.model.head_object(bucket, key).await {
+        Ok(head) => Ok(Some(head)),
+        Err(Error::NoSuchKey | Error::Deleted(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns the policy of a published bucket.

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::Request;
+use http::{Request, StatusCode};
 use http_body::Body;
 
 use super::Trust;
@@ -16,7 +16,7 @@ use crate::serve::{Peer, spans};
 /// The paths that are left out.
 const QUIET: [&str; 4] = ["/health", "/health/live", "/health/quorum", "/metrics"];
 
-/// What all spans of this endpoint say.
+/// The attributes that all spans of this endpoint have.
 const AS_ADMIN: spans::Outcome<'static> = spans::Outcome {
     endpoint: "admin",
     operation: "Admin",
@@ -37,7 +37,12 @@ where
     B::Error: Into<axum::BoxError>,
 {
     let (path, headers) = (request.uri().path(), request.headers());
-    let caller = identify(door.admin(), trust, path, headers).await;
+    let caller = identify(door.admin(), trust, peer, path, headers).await;
+    if let (Err(refusal), Some(peer)) = (&caller, peer)
+        && refusal.status == StatusCode::UNAUTHORIZED
+    {
+        door.admin().rates.pace_refusal(peer).await;
+    }
     if QUIET.contains(&path) {
         return door.handle(caller, request).await;
     }

@@ -2,9 +2,10 @@
 //!
 //! Secrets are compared by their digests, in a time that does not depend on where they differ.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use archipel_model::{AdminToken, TokenScope};
+use archipel_model::{AdminToken, Error, TokenScope};
 use http::{HeaderMap, StatusCode, header};
 use ring::digest::{SHA256, digest};
 
@@ -51,6 +52,7 @@ impl Tokens {
 pub(super) async fn identify(
     admin: &Admin,
     trust: Trust,
+    peer: Option<IpAddr>,
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Caller, Refusal> {
@@ -68,6 +70,15 @@ pub(super) async fn identify(
     }
     if is(&admin.tokens.metrics) {
         return Ok(Caller::Metrics);
+    }
+    // Anybody can invent tokens. A node that is alone asks nobody about them.
+    if let Some(peer) = peer
+        && !admin.model.cluster().is_alone()
+        && !admin.model.knows_admin_token(text)?
+        && !admin.rates.admits_look_up(peer).await
+    {
+        let why = "too many unknown tokens of this address";
+        return Err(Error::Busy(why.into()).into());
     }
     let token = admin.model.admit_admin_token(text).await?;
     token.map(Caller::Token).ok_or_else(unauthorized)

@@ -13,8 +13,7 @@ use super::auth::Caller;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::types::{
-    AddAlias, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, DeletionPlan, Grant, NameOfKey,
-    Page,
+    AddAlias, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant, NameOfKey, Page,
 };
 use super::{Admin, content};
 
@@ -49,17 +48,14 @@ pub(super) async fn list(
     let buckets = admin.model.buckets()?.into_iter();
     let buckets = buckets.filter(|bucket| bucket.name.starts_with(prefix));
     let part = page(buckets, |b| &b.name, query.limit, query.after.as_deref())?;
-    let items = part.items.iter().map(|bucket| {
+    let summary = |bucket: Arc<Bucket>| {
         Ok(BucketSummary {
             name: bucket.name.clone(),
             created_ms: bucket.created_ms,
-            grants: admin.model.grants_of(bucket)?.len(),
+            grants: admin.model.grants_of(&bucket)?.len(),
         })
-    });
-    Ok(Json(Page {
-        items: items.collect::<Result<_, Error>>()?,
-        next: part.next,
-    }))
+    };
+    part.try_map(summary).map(Json)
 }
 
 /// Creates a bucket.
@@ -97,10 +93,7 @@ pub(super) async fn info(
 #[utoipa::path(
     delete, path = "/v1/buckets/{name}", tag = "buckets", operation_id = "delete_bucket",
     params(("name" = String, Path, description = "The bucket"), DryRun),
-    responses(
-        (status = 204, description = "It is deleted"),
-        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
-    ),
+    responses(Deletion),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
@@ -206,7 +199,7 @@ pub(super) async fn add_alias(
     Ok(Json(describe(&admin, &named).await?))
 }
 
-/// Whose name to take away.
+/// The query of the removal of a name.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

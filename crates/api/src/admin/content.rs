@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Json, Query, Read, Refusal};
 use super::buckets::find;
-use super::page::MAX_ITEMS;
+use super::page::{self, MAX_ITEMS};
 use super::types::{AbortUploads, AbortedUploads, NameValue, ObjectInfo, Page, UploadInfo};
 
 /// The most uploads that one request aborts.
@@ -45,11 +45,7 @@ pub(super) async fn uploads(
     At(name): At<String>,
     Query(query): Query<ListUploads>,
 ) -> Result<Json<Page<UploadInfo>>, Refusal> {
-    let limit = query.limit.unwrap_or(MAX_ITEMS);
-    if !(1..=MAX_ITEMS).contains(&limit) {
-        let why = format!("limit: {limit} is not 1 to {MAX_ITEMS}");
-        return Err(Refusal::invalid(why));
-    }
+    let limit = page::size(query.limit, MAX_ITEMS)?;
     let after = query.after.as_deref().map(place).transpose()?;
     let bucket = find(&admin, &name).await?;
     let prefix = query.prefix.unwrap_or_default();

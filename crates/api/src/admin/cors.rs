@@ -10,7 +10,7 @@ use super::answer::{At, Json, NoContent, Read, ReadRules, Refusal};
 use super::buckets::find;
 use super::settings::{refused, same};
 use super::types::{BucketCors, CorsRule};
-use crate::s3::handlers::cors;
+use crate::s3::cors;
 
 /// Shows the CORS rules of a bucket: what scripts from other sites may do.
 #[utoipa::path(

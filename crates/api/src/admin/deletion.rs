@@ -2,7 +2,7 @@
 
 use axum::response::IntoResponse;
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, IntoResponses};
 
 use super::answer::{Answer, Json, NoContent};
 use super::types::DeletionPlan;
@@ -19,10 +19,13 @@ pub(super) struct DryRun {
 }
 
 /// The answer to a deletion.
+#[derive(IntoResponses)]
 pub(super) enum Deletion {
     /// It is deleted.
+    #[response(status = 204, description = "It is deleted")]
     Done,
     /// A dry run: nothing is deleted.
+    #[response(status = 200, description = "With `dry_run`: what would happen")]
     Plan(DeletionPlan),
 }
 

@@ -11,9 +11,9 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::deletion::{Deletion, DryRun, Plan};
-use super::page::page;
+use super::page::entities;
 use super::policies::{attached, attachments, inline_names};
-use super::types::{ChangeGroup, CreateGroup, DeletionPlan, GroupInfo, Page};
+use super::types::{ChangeGroup, CreateGroup, GroupInfo, Page};
 
 /// The users of each group.
 type Members = BTreeMap<Reference, Vec<Arc<User>>>;
@@ -42,18 +42,12 @@ pub(super) async fn list(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<ListGroups>,
 ) -> Result<Json<Page<GroupInfo>>, Refusal> {
-    let mut groups = admin.model.entities::<Group>()?;
+    let (model, after) = (&admin.model, query.after.as_deref());
     let prefix = query.prefix.as_deref().unwrap_or_default();
-    groups.retain(|group| group.name.starts_with(prefix));
-    groups.sort_by(|a, b| a.name.cmp(&b.name));
-    let after = query.after.as_deref();
-    let part = page(groups, |group| &group.name, query.limit, after)?;
-    let members = admin.model.members()?;
-    let items = part.items.iter().map(|group| describe(group, &members));
-    Ok(Json(Page {
-        items: items.collect(),
-        next: part.next,
-    }))
+    let is_wanted = |group: &Group| group.name.starts_with(prefix);
+    let groups = entities(model, is_wanted, query.limit, after)?;
+    let members = model.members()?;
+    Ok(Json(groups.map(|group| describe(&group, &members))))
 }
 
 /// Creates a group without users and policies.
@@ -112,10 +106,7 @@ pub(super) async fn change(
 #[utoipa::path(
     delete, path = "/v1/groups/{name}", tag = "users", operation_id = "delete_group",
     params(("name" = String, Path, description = "The group's name"), DryRun),
-    responses(
-        (status = 204, description = "It is deleted"),
-        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
-    ),
+    responses(Deletion),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,

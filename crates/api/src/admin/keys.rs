@@ -13,7 +13,7 @@ use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::buckets::grant;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
-use super::types::{ChangeKey, CreateKey, DeletionPlan, KeyInfo, KeyWithSecret, Page};
+use super::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret, Page};
 
 /// The filters of the list of access keys.
 #[derive(Deserialize, IntoParams)]
@@ -43,11 +43,8 @@ pub(super) async fn list(
     let part = query.name.as_deref().unwrap_or_default();
     let keys = admin.model.access_keys()?.into_iter();
     let keys = keys.filter(|key| key.name.contains(part));
-    let part = page(keys, |key| &key.id, query.limit, query.after.as_deref())?;
-    Ok(Json(Page {
-        items: part.items.iter().map(|k| describe(k, &buckets)).collect(),
-        next: part.next,
-    }))
+    let keys = page(keys, |key| &key.id, query.limit, query.after.as_deref())?;
+    Ok(Json(keys.map(|key| describe(&key, &buckets))))
 }
 
 /// Creates an access key, or imports one: with an id and a secret.
@@ -149,10 +146,7 @@ fn expiry(model: &Model, at_ms: u64) -> Result<Option<u64>, Refusal> {
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "delete_key",
     params(("id" = String, Path, description = "The access key's id"), DryRun),
-    responses(
-        (status = 204, description = "It is deleted"),
-        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
-    ),
+    responses(Deletion),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{Json, NoContent, Query, Read, Refusal};
-use super::page::MAX_ITEMS;
+use super::page::{self, MAX_ITEMS};
 use super::types::{
     Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, Page, ProgressInfo, Redundancy,
     RemoveDead, RemovedInfo, Stage, StagedInfo, StagedNode, StagedRole,
@@ -188,11 +188,7 @@ pub(super) async fn history(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<ListHistory>,
 ) -> Result<Json<Page<HistoryInfo>>, Refusal> {
-    let limit = query.limit.unwrap_or(MAX_ITEMS);
-    if !(1..=MAX_ITEMS).contains(&limit) {
-        let why = format!("limit: {limit} is not 1 to {MAX_ITEMS}");
-        return Err(Refusal::invalid(why));
-    }
+    let limit = page::size(query.limit, MAX_ITEMS)?;
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
     let entries = cluster.layouts().history().await.map_err(refusal)?;

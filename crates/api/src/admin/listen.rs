@@ -169,7 +169,7 @@ pub(super) async fn serve_connection<Io>(
     }
 }
 
-/// Returns once it is time to end; also if nobody is left who could say so.
+/// Returns once it is time to stop, also if the sender is gone.
 async fn stopped(shutdown: &mut watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|stop| *stop).await;
 }

@@ -42,6 +42,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 use crate::audit::Audit;
+use crate::serve::Rates;
 
 mod access;
 mod advice;
@@ -140,6 +141,8 @@ pub struct Admin {
     tokens: auth::Tokens,
     audit: Audit,
     tracer: Tracer,
+    /// The rates of clients without a token that counts.
+    rates: Rates,
     snapshots: Arc<Mutex<snapshots::LastSnapshot>>,
     /// The resources that tokens can be scoped to.
     resources: Arc<[String]>,
@@ -171,6 +174,7 @@ impl Admin {
             tokens: auth::Tokens::new(token, metrics_token),
             audit: Audit::default(),
             tracer: Tracer::default(),
+            rates: Rates::default(),
             snapshots: Arc::default(),
             resources: operations::resources(&openapi::base()).into(),
         }

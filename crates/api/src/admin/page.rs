@@ -1,10 +1,27 @@
 //! Pages of lists: a limit, and the name after which the next page begins.
 
+use std::sync::Arc;
+
+use archipel_model::Model;
+use archipel_model::identity::Entity;
+
 use super::answer::Refusal;
 use super::types::Page;
 
 /// The number of items in a page if the request names none, and the largest that it may name.
 pub(super) const MAX_ITEMS: usize = 1000;
+
+/// Returns the number of items in a page: `limit`, or `usual` if the request names none.
+pub(super) fn size(limit: Option<usize>, usual: usize) -> Result<usize, Refusal> {
+    let limit = limit.unwrap_or(usual);
+    match (1..=MAX_ITEMS).contains(&limit) {
+        true => Ok(limit),
+        false => {
+            let why = format!("limit: {limit} is not 1 to {MAX_ITEMS}");
+            Err(Refusal::invalid(why))
+        }
+    }
+}
 
 /// Returns the page of `items` that begins after the item named `after`. The items are sorted by
 /// name, so that a page begins where the former ended, whatever came or went meanwhile.
@@ -14,12 +31,7 @@ pub(super) fn page<T>(
     limit: Option<usize>,
     after: Option<&str>,
 ) -> Result<Page<T>, Refusal> {
-    let limit = limit.unwrap_or(MAX_ITEMS);
-    if !(1..=MAX_ITEMS).contains(&limit) {
-        return Err(Refusal::invalid(format!(
-            "limit: {limit} is not 1 to {MAX_ITEMS}"
-        )));
-    }
+    let limit = size(limit, MAX_ITEMS)?;
     let mut items = items.into_iter();
     let mut page = Page {
         items: Vec::new(),
@@ -36,6 +48,42 @@ pub(super) fn page<T>(
         page.items.push(item);
     }
     Ok(page)
+}
+
+/// Returns a page of the entities of a kind that are wanted, by name.
+pub(super) fn entities<E: Entity>(
+    model: &Model,
+    is_wanted: impl Fn(&E) -> bool,
+    limit: Option<usize>,
+    after: Option<&str>,
+) -> Result<Page<Arc<E>>, Refusal> {
+    let mut entities = model.entities::<E>()?;
+    entities.retain(|entity| is_wanted(entity));
+    // The model sorts them without regard to case.
+    entities.sort_by(|a, b| a.name().cmp(b.name()));
+    page(entities, |entity| entity.name(), limit, after)
+}
+
+impl<T> Page<T> {
+    /// Returns the page with each item described.
+    pub(super) fn map<U>(self, describe: impl FnMut(T) -> U) -> Page<U> {
+        Page {
+            items: self.items.into_iter().map(describe).collect(),
+            next: self.next,
+        }
+    }
+
+    /// Returns the page with each item described, or the first error.
+    pub(super) fn try_map<U>(
+        self,
+        describe: impl FnMut(T) -> Result<U, Refusal>,
+    ) -> Result<Page<U>, Refusal> {
+        let items = self.items.into_iter().map(describe);
+        Ok(Page {
+            items: items.collect::<Result<_, _>>()?,
+            next: self.next,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::buckets::find;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
-use super::types::{CreatePolicy, DeletionPlan, HolderKind, Page, PolicyDocument, PolicyInfo};
+use super::types::{CreatePolicy, HolderKind, Page, PolicyDocument, PolicyInfo};
 use crate::s3::read_bucket_policy;
 
 /// The users, groups and roles that each managed policy is attached to.
@@ -65,12 +65,8 @@ pub(super) async fn list(
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     let part = page(all, |(arn, _)| arn, query.limit, query.after.as_deref())?;
     let holders = admin.model.holders()?;
-    let items = part.items.iter();
-    let items = items.map(|(_, policy)| describe(policy, &holders));
-    Ok(Json(Page {
-        items: items.collect::<Result<_, _>>()?,
-        next: part.next,
-    }))
+    part.try_map(|(_, policy)| describe(&policy, &holders))
+        .map(Json)
 }
 
 /// Creates a managed policy.
@@ -130,10 +126,7 @@ pub(super) async fn replace(
 #[utoipa::path(
     delete, path = "/v1/policies/{name}", tag = "users", operation_id = "delete_policy",
     params(("name" = String, Path, description = "The policy: its name or ARN"), DryRun),
-    responses(
-        (status = 204, description = "It is deleted"),
-        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
-    ),
+    responses(Deletion),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
@@ -220,20 +213,28 @@ pub(super) fn attached(entity: &impl Attached) -> Vec<String> {
     attached.map(|policy| policy.arn.clone()).collect()
 }
 
+/// The path of an inline policy.
+#[derive(Deserialize, IntoParams)]
+#[into_params(names("kind", "name", "policy"), parameter_in = Path)]
+pub(super) struct InlinePath(
+    /// The kind of what has the policy
+    HolderKind,
+    /// The name of the user, group or role
+    String,
+    /// The policy's name
+    String,
+);
+
 /// Shows an inline policy.
 #[utoipa::path(
     get, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
     operation_id = "get_inline_policy",
-    params(
-        ("kind" = HolderKind, Path, description = "The kind of what has the policy"),
-        ("name" = String, Path, description = "The name of the user, group or role"),
-        ("policy" = String, Path, description = "The policy's name"),
-    ),
+    params(InlinePath),
     responses((status = 200, description = "The policy", body = PolicyDocument)),
 )]
 pub(super) async fn inline(
     State(admin): State<Arc<Admin>>,
-    At((kind, name, policy)): At<(HolderKind, String, String)>,
+    At(InlinePath(kind, name, policy)): At<InlinePath>,
 ) -> Result<Json<PolicyDocument>, Refusal> {
     let model = &admin.model;
     let found = match kind {
@@ -249,17 +250,13 @@ pub(super) async fn inline(
 #[utoipa::path(
     put, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
     operation_id = "set_inline_policy",
-    params(
-        ("kind" = HolderKind, Path, description = "The kind of what has the policy"),
-        ("name" = String, Path, description = "The name of the user, group or role"),
-        ("policy" = String, Path, description = "The policy's name"),
-    ),
+    params(InlinePath),
     request_body = PolicyDocument,
     responses((status = 200, description = "The policy", body = PolicyDocument)),
 )]
 pub(super) async fn set_inline(
     State(admin): State<Arc<Admin>>,
-    At((kind, name, policy)): At<(HolderKind, String, String)>,
+    At(InlinePath(kind, name, policy)): At<InlinePath>,
     Read(ask): Read<PolicyDocument>,
 ) -> Result<Json<PolicyDocument>, Refusal> {
     let (model, text) = (&admin.model, ask.document.as_str());
@@ -284,16 +281,12 @@ pub(super) async fn set_inline(
 #[utoipa::path(
     delete, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
     operation_id = "delete_inline_policy",
-    params(
-        ("kind" = HolderKind, Path, description = "The kind of what has the policy"),
-        ("name" = String, Path, description = "The name of the user, group or role"),
-        ("policy" = String, Path, description = "The policy's name"),
-    ),
+    params(InlinePath),
     responses((status = 204, description = "It is gone")),
 )]
 pub(super) async fn delete_inline(
     State(admin): State<Arc<Admin>>,
-    At((kind, name, policy)): At<(HolderKind, String, String)>,
+    At(InlinePath(kind, name, policy)): At<InlinePath>,
 ) -> Result<NoContent, Refusal> {
     let model = &admin.model;
     match kind {

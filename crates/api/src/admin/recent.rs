@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 
 use super::Admin;
 use super::answer::{Json, Query, Refusal};
-use super::page::MAX_ITEMS;
+use super::page;
 use super::types::{AuditLine, Page};
 
 /// The lines of an answer if the request does not say how many.
@@ -48,11 +48,7 @@ pub(super) async fn list(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<ListLines>,
 ) -> Result<Json<Page<AuditLine>>, Refusal> {
-    let limit = query.limit.unwrap_or(USUAL_LINES);
-    if !(1..=MAX_ITEMS).contains(&limit) {
-        let why = format!("limit: {limit} is not 1 to {MAX_ITEMS}");
-        return Err(Refusal::invalid(why));
-    }
+    let limit = page::size(query.limit, USUAL_LINES)?;
     let after = query.after.unwrap_or(0);
     let lines = admin.audit.recent().into_iter();
     let lines = lines.filter(|(number, _)| *number > after);

@@ -10,9 +10,9 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::deletion::{Deletion, DryRun, Plan};
-use super::page::page;
+use super::page::entities;
 use super::policies::{attached, attachments, inline_names};
-use super::types::{ChangeRole, CreateRole, DeletionPlan, Page, RoleInfo};
+use super::types::{ChangeRole, CreateRole, Page, RoleInfo};
 
 /// The filters of the list of roles.
 #[derive(Deserialize, IntoParams)]
@@ -38,16 +38,11 @@ pub(super) async fn list(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<ListRoles>,
 ) -> Result<Json<Page<RoleInfo>>, Refusal> {
-    let mut roles = admin.model.entities::<Role>()?;
+    let (model, after) = (&admin.model, query.after.as_deref());
     let prefix = query.prefix.as_deref().unwrap_or_default();
-    roles.retain(|role| role.name.starts_with(prefix));
-    roles.sort_by(|a, b| a.name.cmp(&b.name));
-    let after = query.after.as_deref();
-    let part = page(roles, |role| &role.name, query.limit, after)?;
-    Ok(Json(Page {
-        items: part.items.iter().map(|role| describe(role)).collect(),
-        next: part.next,
-    }))
+    let is_wanted = |role: &Role| role.name.starts_with(prefix);
+    let roles = entities(model, is_wanted, query.limit, after)?;
+    Ok(Json(roles.map(|role| describe(&role))))
 }
 
 /// Creates a role without policies.
@@ -113,10 +108,7 @@ pub(super) async fn change(
 #[utoipa::path(
     delete, path = "/v1/roles/{name}", tag = "users", operation_id = "delete_role",
     params(("name" = String, Path, description = "The role's name"), DryRun),
-    responses(
-        (status = 204, description = "It is deleted"),
-        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
-    ),
+    responses(Deletion),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,

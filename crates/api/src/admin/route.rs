@@ -33,6 +33,17 @@ const MAX_QUERY_BYTES: usize = 4096;
 /// Returns all routes, with their description.
 pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
     OpenApiRouter::with_openapi(openapi::base())
+        .merge(about_this_node())
+        .merge(about_buckets())
+        .merge(about_identities())
+        .merge(about_cluster())
+        .merge(about_upkeep())
+        .split_for_parts()
+}
+
+/// Returns the routes to the state of the node, and to the description of this API.
+fn about_this_node() -> OpenApiRouter<Arc<Admin>> {
+    OpenApiRouter::new()
         .routes(routes!(node::health))
         .routes(routes!(node::live))
         .routes(routes!(node::quorum))
@@ -40,6 +51,11 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(families::list))
         .routes(routes!(openapi::show))
         .routes(routes!(node::status))
+}
+
+/// Returns the routes to buckets, their settings and contents.
+fn about_buckets() -> OpenApiRouter<Arc<Admin>> {
+    OpenApiRouter::new()
         .routes(routes!(buckets::list, buckets::create))
         .routes(routes!(buckets::info, buckets::delete))
         .routes(routes!(buckets::change_grant))
@@ -72,6 +88,11 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(content::abort))
         .routes(routes!(content::object))
         .routes(routes!(access::publish, access::unpublish))
+}
+
+/// Returns the routes to access keys, tokens, users, groups, roles and policies.
+fn about_identities() -> OpenApiRouter<Arc<Admin>> {
+    OpenApiRouter::new()
         .routes(routes!(access::explain))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::info, keys::change, keys::delete))
@@ -102,10 +123,14 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
             providers::change,
             providers::delete
         ))
-        .routes(routes!(certificates::list))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::current))
         .routes(routes!(tokens::info, tokens::change, tokens::revoke))
+}
+
+/// Returns the routes to the nodes and the layout.
+fn about_cluster() -> OpenApiRouter<Arc<Admin>> {
+    OpenApiRouter::new()
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::info))
         .routes(routes!(nodes::admit, nodes::dismiss))
@@ -116,12 +141,18 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(layout::revert))
         .routes(routes!(layout::apply))
         .routes(routes!(layout::remove_dead))
+}
+
+/// Returns the routes to background work, the audit log, event targets, the keyring and certificates.
+fn about_upkeep() -> OpenApiRouter<Arc<Admin>> {
+    OpenApiRouter::new()
         .routes(routes!(upkeep::show))
         .routes(routes!(upkeep::start))
         .routes(routes!(upkeep::stop))
         .routes(routes!(upkeep::lifecycle))
         .routes(routes!(upkeep::start_lifecycle))
         .routes(routes!(upkeep::start_anti_entropy))
+        .routes(routes!(certificates::list))
         .routes(routes!(recent::list))
         .routes(routes!(events::list))
         .routes(routes!(keyring::show))
@@ -134,7 +165,6 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(repair::blocks))
         .routes(routes!(blocks::info))
         .routes(routes!(snapshots::list, snapshots::create))
-        .split_for_parts()
 }
 
 /// The admin API as one service. Cheap to clone.

@@ -52,7 +52,7 @@ pub(super) struct LastSnapshot {
     pub ended_ms: u64,
     /// Its bytes on disk.
     pub bytes: u64,
-    /// Why there is none.
+    /// The error, if none could be made.
     pub trouble: Option<String>,
 }
 

@@ -33,6 +33,7 @@ mod recent;
 mod requests;
 mod rules;
 mod settings;
+mod strangers;
 mod tokens;
 mod website;
 mod work;

@@ -42,11 +42,8 @@ pub(super) async fn list(
     let part = query.name.as_deref().unwrap_or_default();
     let tokens = admin.model.admin_tokens()?.into_iter();
     let tokens = tokens.filter(|token| token.name.contains(part));
-    let part = page(tokens, |t| &t.id, query.limit, query.after.as_deref())?;
-    Ok(Json(Page {
-        items: part.items.iter().map(|t| describe(&admin, t)).collect(),
-        next: part.next,
-    }))
+    let tokens = page(tokens, |t| &t.id, query.limit, query.after.as_deref())?;
+    Ok(Json(tokens.map(|token| describe(&admin, &token))))
 }
 
 /// Creates a token. Its secret is in the answer and cannot be shown again.

@@ -12,12 +12,10 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::deletion::{Deletion, DryRun, Plan};
-use super::page::page;
+use super::page::entities;
 use super::policies::{attached, attachments, inline_names};
 use super::settings::quota_use;
-use super::types::{
-    ChangeUser, CreateUser, DeletionPlan, KeyWithSecret, Page, Quota, QuotaUse, UserInfo,
-};
+use super::types::{ChangeUser, CreateUser, KeyWithSecret, Page, Quota, QuotaUse, UserInfo};
 
 /// The access keys of each user.
 type Keys = BTreeMap<Reference, Vec<Arc<AccessKey>>>;
@@ -50,27 +48,17 @@ pub(super) async fn list(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<ListUsers>,
 ) -> Result<Json<Page<UserInfo>>, Refusal> {
-    let mut users = admin.model.entities::<User>()?;
+    let (model, after) = (&admin.model, query.after.as_deref());
     let prefix = query.prefix.as_deref().unwrap_or_default();
-    users.retain(|user| {
+    let is_wanted = |user: &User| {
         let is_in = |asked: &String| user.groups.iter().any(|group| group.name == *asked);
         user.name.starts_with(prefix)
             && query.group.as_ref().is_none_or(is_in)
             && query.disabled.is_none_or(|asked| user.disabled == asked)
-    });
-    users.sort_by(|a, b| a.name.cmp(&b.name));
-    let part = page(
-        users,
-        |user| &user.name,
-        query.limit,
-        query.after.as_deref(),
-    )?;
-    let keys = admin.model.keys_of_users()?;
-    let items = part.items.iter().map(|user| describe(user, &keys));
-    Ok(Json(Page {
-        items: items.collect(),
-        next: part.next,
-    }))
+    };
+    let users = entities(model, is_wanted, query.limit, after)?;
+    let keys = model.keys_of_users()?;
+    Ok(Json(users.map(|user| describe(&user, &keys))))
 }
 
 /// Creates a user without keys.
@@ -134,10 +122,7 @@ pub(super) async fn change(
 #[utoipa::path(
     delete, path = "/v1/users/{name}", tag = "users", operation_id = "delete_user",
     params(("name" = String, Path, description = "The user's name"), DryRun),
-    responses(
-        (status = 204, description = "It is deleted"),
-        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
-    ),
+    responses(Deletion),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,

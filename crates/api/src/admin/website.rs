@@ -13,7 +13,7 @@ use super::answer::{At, Json, NoContent, Read, ReadRules, Refusal};
 use super::buckets::find;
 use super::settings::{refused, same};
 use super::types::{SetWebsite, WebsiteInfo, WebsiteRedirect, WebsiteRule};
-use crate::s3::handlers::website;
+use crate::s3::website;
 
 /// Shows a bucket's website.
 #[utoipa::path(

@@ -1,8 +1,8 @@
-//! The table of actions: what each acts on, and the parameters that it knows.
+//! The table of actions: the resource of each, and the parameters that it knows.
 
 use archipel_access::Action;
 
-/// What an action acts on: the resource that policies name.
+/// The kind of resource that an action acts on, as policies name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum On {
     /// All of them: `*`.

@@ -74,11 +74,7 @@ const KINDS: [[&str; 3]; 3] = [
 
 /// Answers ListEntitiesForPolicy. A page goes on with the next kind where one ends.
 async fn entities(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
-    let policy = ask
-        .model
-        .find_policy(ask.form.required("PolicyArn")?)
-        .await?;
-    let policy = PolicyRef::to(&policy);
+    let policy = PolicyRef::to(&*ask.policy().await?);
     let filter = ask.form.get("EntityFilter");
     let filters = [
         "User",

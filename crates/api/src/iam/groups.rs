@@ -1,12 +1,12 @@
 //! Groups.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Group, Reference, check_path};
+use archipel_model::Tags;
+use archipel_model::identity::{Attached, Group, Reference};
 
 use super::error::IamResult;
-use super::resource::Resource;
 use super::service::Ask;
-use super::{reply, users};
+use super::{paths, reply, users};
 use crate::s3::xml::Writer;
 
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
@@ -31,35 +31,15 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             })?;
         }
         Action::ListGroups => {
-            let groups = ask.model.entities::<Group>()?.into_iter();
-            let groups = groups.filter(|group| ask.wants(&group.path));
-            let groups = groups.map(|group| (group.name.clone(), group)).collect();
+            let groups = ask.wanted::<Group>()?;
             reply::page(&ask.form, xml, "Groups", groups, |xml, group| {
                 write(xml, group);
             })?;
         }
         Action::UpdateGroup => {
             ask.form.keeps_name(name, "NewGroupName")?;
-            let path = ask.form.get("NewPath").map(str::to_owned);
-            if let Some(path) = &path {
-                check_path(path)?;
-                let group = ask.model.find_entity::<Group>(name).await?;
-                let moved = Group {
-                    path: path.clone(),
-                    ..Group::clone(&group)
-                };
-                // Policies may know the group by its path.
-                let arn = moved.arn();
-                let tags = archipel_model::Tags::new();
-                ask.permit(action, &Resource { arn, tags })?;
-            }
-            let changed = ask.model.change_entity::<Group>(name, move |group| {
-                if let Some(path) = &path {
-                    group.path.clone_from(path);
-                }
-                Ok(())
-            });
-            ask.done(changed.await?);
+            let tags = |_: &Group| Tags::new();
+            paths::update::<Group>(ask, action, name, tags, |group| &mut group.path).await?;
         }
         Action::DeleteGroup => ask.done(ask.model.delete_group(name).await?),
         Action::AddUserToGroup => {

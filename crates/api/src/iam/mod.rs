@@ -18,7 +18,7 @@
 //! | `actions`, `resource` | the table of actions and their parameters; what they act on |
 //! | `account` | the account's counts and aliases |
 //! | `users`, `keys`, `groups`, `roles`, `policies`, `providers` | the actions on each |
-//! | `inline`, `attached`, `tags` | what users, groups and roles share |
+//! | `inline`, `attached`, `paths`, `tags` | what users, groups and roles share |
 
 mod account;
 mod actions;
@@ -28,6 +28,7 @@ mod form;
 mod groups;
 mod inline;
 mod keys;
+mod paths;
 mod policies;
 mod providers;
 mod reply;

@@ -14,23 +14,14 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
     match action {
         Action::CreatePolicy => create(ask, xml).await?,
         Action::GetPolicy => {
-            let policy = ask
-                .model
-                .find_policy(ask.form.required("PolicyArn")?)
-                .await?;
-            xml.open("Policy");
-            write(ask, xml, &policy)?;
-            reply::tags(xml, &policy.tags);
-            xml.close();
+            let policy = ask.policy().await?;
+            show(ask, xml, &policy)?;
         }
         Action::ListPolicies => list(ask, xml)?,
         Action::DeletePolicy => ask.done(ask.model.delete_policy(ask.own_policy().await?).await?),
         Action::CreatePolicyVersion => create_version(ask, xml).await?,
         Action::GetPolicyVersion => {
-            let policy = ask
-                .model
-                .find_policy(ask.form.required("PolicyArn")?)
-                .await?;
+            let policy = ask.policy().await?;
             let number = number(ask)?;
             let version = policy.versions.get(&number).ok_or_else(missing(number))?;
             xml.open("PolicyVersion");
@@ -38,39 +29,12 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             write_version(xml, &policy, number, version);
             xml.close();
         }
-        Action::ListPolicyVersions => {
-            let policy = ask
-                .model
-                .find_policy(ask.form.required("PolicyArn")?)
-                .await?;
-            let versions = policy.versions.iter().rev();
-            // Newest first, as the sort of their complements has it.
-            let versions =
-                versions.map(|(n, version)| (format!("{:010}", u32::MAX - n), (*n, version)));
-            reply::page(
-                &ask.form,
-                xml,
-                "Versions",
-                versions.collect(),
-                |xml, (n, version)| {
-                    write_version(xml, &policy, *n, version);
-                },
-            )?;
-        }
+        Action::ListPolicyVersions => list_versions(ask, xml).await?,
         Action::DeletePolicyVersion => {
             let number = number(ask)?;
             let changed = ask.model.change_entity(
                 ask.own_policy().await?,
-                move |policy: &mut ManagedPolicy| {
-                    if policy.default == number {
-                        let why = "Cannot delete the default version of a policy.";
-                        return Err(archipel_model::Error::EntityInUse(why.into()));
-                    }
-                    match policy.versions.remove(&number) {
-                        Some(_) => Ok(()),
-                        None => Err(no_version(number)),
-                    }
-                },
+                move |policy: &mut ManagedPolicy| remove_version(policy, number),
             );
             ask.done(changed.await?);
         }
@@ -92,6 +56,29 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+async fn list_versions(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
+    let policy = ask.policy().await?;
+    // Newest first, as the sort of their complements has it.
+    let place = |number: u32| format!("{:010}", u32::MAX - number);
+    let versions = policy.versions.iter().rev();
+    let versions = versions.map(|(n, version)| (place(*n), (*n, version)));
+    let versions = versions.collect();
+    reply::page(&ask.form, xml, "Versions", versions, |xml, (n, version)| {
+        write_version(xml, &policy, *n, version);
+    })
+}
+
+fn remove_version(policy: &mut ManagedPolicy, number: u32) -> Result<(), archipel_model::Error> {
+    if policy.default == number {
+        let why = "Cannot delete the default version of a policy.";
+        return Err(archipel_model::Error::EntityInUse(why.into()));
+    }
+    match policy.versions.remove(&number) {
+        Some(_) => Ok(()),
+        None => Err(no_version(number)),
+    }
 }
 
 fn no_version(number: u32) -> archipel_model::Error {
@@ -118,9 +105,13 @@ async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
         document: ask.form.required("PolicyDocument")?.to_owned(),
         tags: ask.form.tags()?,
     });
-    let policy = policy.await?;
+    show(ask, xml, &*policy.await?)
+}
+
+/// Writes a policy with its tags, as answers about one policy have it.
+fn show(ask: &Ask<'_>, xml: &mut Writer, policy: &ManagedPolicy) -> IamResult<()> {
     xml.open("Policy");
-    write(ask, xml, &policy)?;
+    write(ask, xml, policy)?;
     reply::tags(xml, &policy.tags);
     xml.close();
     Ok(())

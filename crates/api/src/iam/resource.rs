@@ -1,4 +1,4 @@
-//! What an action acts on, as policies name and describe it.
+//! The resources of actions, as policies name and describe them.
 
 use archipel_access::Context;
 use archipel_access::principal::{arn, provider_arn};
@@ -11,7 +11,7 @@ use super::actions::On;
 use super::error::IamResult;
 use super::service::Ask;
 
-/// What an action acts on.
+/// The resource of an action.
 pub struct Resource {
     /// Its ARN.
     pub arn: String,

@@ -17,15 +17,10 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::CreateRole => create(ask, xml, name).await?,
         Action::GetRole => {
             let role = ask.model.find_entity::<Role>(name).await?;
-            xml.open("Role");
-            write(xml, &role);
-            reply::tags(xml, &role.tags);
-            xml.close();
+            show(xml, &role);
         }
         Action::ListRoles => {
-            let roles = ask.model.entities::<Role>()?.into_iter();
-            let roles = roles.filter(|role| ask.wants(&role.path));
-            let roles = roles.map(|role| (role.name.clone(), role)).collect();
+            let roles = ask.wanted::<Role>()?;
             reply::page(&ask.form, xml, "Roles", roles, |xml, role| write(xml, role))?;
         }
         Action::UpdateRole => {
@@ -45,10 +40,7 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
                 ..RoleChange::default()
             };
             let role = ask.done(ask.model.change_role(name, change).await?);
-            xml.open("Role");
-            write(xml, &role);
-            reply::tags(xml, &role.tags);
-            xml.close();
+            show(xml, &role);
         }
         Action::UpdateAssumeRolePolicy => {
             let change = RoleChange {
@@ -77,12 +69,16 @@ async fn create(ask: &Ask<'_>, xml: &mut Writer, name: &str) -> IamResult<()> {
         trust: ask.form.required("AssumeRolePolicyDocument")?.to_owned(),
         tags: ask.form.tags()?,
     });
-    let role = role.await?;
+    show(xml, &*role.await?);
+    Ok(())
+}
+
+/// Writes a role with its tags, as answers about one role have it.
+fn show(xml: &mut Writer, role: &Role) {
     xml.open("Role");
-    write(xml, &role);
+    write(xml, role);
     reply::tags(xml, &role.tags);
     xml.close();
-    Ok(())
 }
 
 fn session(ask: &Ask<'_>) -> IamResult<Option<u32>> {

@@ -1,12 +1,12 @@
 //! The way from a request to an answer: form, signature, decision, handler.
 
-use std::net::IpAddr;
+use std::sync::Arc;
 
 use archipel_access::{Action, Context, Decision, IdentityRequest, decide_for_identity};
 use archipel_base::NodeId;
 use archipel_model::Model;
 use archipel_model::identity::{
-    Changed, Entity, Kind, ManagedPolicy, Provider, ROOT_PATH, managed_policy_arn,
+    Attached, Changed, Entity, Kind, ManagedPolicy, Provider, ROOT_PATH, managed_policy_arn,
 };
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, header};
@@ -21,11 +21,12 @@ use super::{
 };
 use crate::s3::auth::{Caller, Surroundings, conditions};
 use crate::s3::body::RequestBody;
-use crate::s3::call::Learned;
-use crate::s3::respond::{self, Answer};
-use crate::s3::signed::{signed_with, token};
+use crate::s3::endpoint::{Learned, RequestHead};
+use crate::s3::respond::Answer;
+use crate::s3::signed;
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
+use crate::s3::uri::begins_with;
 use crate::s3::xml::Writer;
 use crate::serve::Rates;
 use crate::sts;
@@ -64,27 +65,23 @@ fn form_of(parts: &Parts, body: &[u8]) -> IamResult<Form> {
     if !body.is_empty() {
         return Form::parse(body);
     }
-    let signs = |pair: &&str| {
-        let prefix = pair.get(..6);
-        prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-"))
-    };
     let query = parts.uri.query().unwrap_or_default().split('&');
-    let query: Vec<&str> = query.filter(|pair| !signs(pair)).collect();
+    let query: Vec<&str> = query.filter(|pair| !begins_with(pair, "x-amz-")).collect();
     Form::parse(&query.join("&"))
 }
 
-/// Both APIs.
-pub struct Door {
+/// The IAM API and the STS API.
+pub struct Apis {
     iam: Verifier,
     sts: Verifier,
     /// Fetches the keys of identity providers.
     pub providers: sts::Providers,
 }
 
-impl Door {
+impl Apis {
     /// Makes the APIs of a region.
-    pub fn new(region: &str) -> Door {
-        Door {
+    pub fn new(region: &str) -> Apis {
+        Apis {
             iam: Verifier::global(region, "iam"),
             sts: Verifier::global(region, "sts"),
             providers: sts::Providers::default(),
@@ -95,25 +92,11 @@ impl Door {
 /// A request as it came.
 pub struct Asked<'a> {
     pub model: &'a Model,
-    pub door: &'a Door,
+    pub apis: &'a Apis,
     pub rates: &'a Rates,
-    pub parts: &'a Parts,
+    pub head: &'a RequestHead,
     pub target: &'a Target,
     pub now_ms: u64,
-    pub peer: Option<IpAddr>,
-    pub secure: bool,
-    pub request_id: &'a str,
-}
-
-/// What became of a request.
-pub struct Outcome {
-    pub answer: Answer,
-    /// The action, for the log and counters.
-    pub action: &'static str,
-    /// Who asked.
-    pub learned: Learned,
-    /// Details of a failure, which the client does not get.
-    pub cause: Option<String>,
 }
 
 /// A request whose caller is known.
@@ -122,38 +105,36 @@ pub struct Ask<'a> {
     pub caller: Caller,
     pub form: Form,
     pub now_ms: u64,
-    /// What is known of the request beside its caller.
+    /// The facts of the request beside its caller.
     pub around: Surroundings<'a>,
     unconfirmed: Mutex<Vec<NodeId>>,
+    /// The ARN of what was decided about last, for the audit log.
+    decided_on: Mutex<Option<String>>,
 }
 
-/// Answers a request.
-pub async fn answer(asked: &Asked<'_>, body: &mut RequestBody) -> Outcome {
-    let mut outcome = Outcome {
-        answer: respond::empty(http::StatusCode::OK),
-        action: "Unknown",
-        learned: Learned::default(),
-        cause: None,
-    };
+/// Answers a request. Never fails: an error is an answer.
+pub async fn answer(asked: &Asked<'_>, body: &mut RequestBody, learned: &mut Learned) -> Answer {
     let mut namespace = IAM.1;
-    match run(asked, body, &mut outcome, &mut namespace).await {
-        Ok(answer) => outcome.answer = answer,
+    match run(asked, body, learned, &mut namespace).await {
+        Ok(answer) => answer,
         Err(error) => {
-            outcome.answer = reply::failure(&error, namespace, asked.request_id);
-            outcome.cause = error.cause;
+            let (request_id, operation) = (&asked.head.id, learned.operation);
+            if let Some(cause) = &error.cause {
+                tracing::error!(request_id, operation, cause, "a request failed");
+            }
+            reply::failure(&error, namespace, request_id)
         }
     }
-    outcome
 }
 
 async fn run(
     asked: &Asked<'_>,
     body: &mut RequestBody,
-    outcome: &mut Outcome,
+    learned: &mut Learned,
     namespace: &mut &'static str,
 ) -> IamResult<Answer> {
     let body = body.collect(MAX_BODY_BYTES).await?;
-    let form = form_of(asked.parts, &body)?;
+    let form = form_of(&asked.head.parts, &body)?;
     let version = form.get("Version").unwrap_or_default();
     let of_sts = version == STS.0;
     if of_sts {
@@ -170,9 +151,9 @@ async fn run(
         .filter(|action| *action != Action::TagSession)
         .ok_or_else(|| IamError::not_implemented(&format!("The action {name}")))?;
     let name = action.name().split_once(':').map_or("", |(_, name)| name);
-    outcome.action = name;
+    learned.operation = name;
     let caller = authenticate(asked, of_sts, &body).await?;
-    outcome.learned.name(&caller);
+    learned.name(&caller);
     if caller.key().is_none() && action != Action::AssumeRoleWithWebIdentity {
         let why = "Request is missing Authentication Token";
         let status = http::StatusCode::FORBIDDEN;
@@ -180,24 +161,21 @@ async fn run(
     }
     let ask = Ask {
         model: asked.model,
-        around: Surroundings {
-            now_ms: asked.now_ms,
-            secure: asked.secure,
-            peer: asked.peer,
-            region: REGION,
-            headers: &asked.parts.headers,
-        },
+        around: Surroundings::of(asked.head, asked.now_ms, REGION),
         caller,
         form,
         now_ms: asked.now_ms,
         unconfirmed: Mutex::default(),
+        decided_on: Mutex::default(),
     };
     let mut xml = Writer::fragment();
-    match of_sts {
-        true => sts::run(&ask, action, &asked.door.providers, &mut xml).await?,
-        false => ask.run(action, &mut xml).await?,
-    }
-    let mut answer = reply::success(name, namespace, xml, asked.request_id);
+    let done = match of_sts {
+        true => sts::run(&ask, action, &asked.apis.providers, &mut xml).await,
+        false => ask.run(action, &mut xml).await,
+    };
+    learned.resource = ask.decided_on.into_inner();
+    done?;
+    let mut answer = reply::success(name, namespace, xml, &asked.head.id);
     let unconfirmed = ask.unconfirmed.into_inner();
     if !unconfirmed.is_empty() {
         let names: Vec<_> = unconfirmed.iter().map(ToString::to_string).collect();
@@ -211,20 +189,14 @@ async fn run(
 /// Checks the signature. A request without one is anonymous.
 async fn authenticate(asked: &Asked<'_>, of_sts: bool, body: &[u8]) -> IamResult<Caller> {
     let verifier = match of_sts {
-        true => &asked.door.sts,
-        false => &asked.door.iam,
+        true => &asked.apis.sts,
+        false => &asked.apis.iam,
     };
-    let signed = SignedParts {
-        method: &asked.parts.method,
-        path: &asked.target.path,
-        query: &asked.target.query,
-        headers: &asked.parts.headers,
-        host: &asked.target.host,
+    let verify = |signed: &SignedParts<'_>, lookup: Lookup<'_>| {
+        verifier.verify_with_body(signed, body, asked.now_ms, lookup)
     };
-    let session = token(&asked.parts.headers, &asked.target.query)?;
-    let verify =
-        |lookup: Lookup<'_>| verifier.verify_with_body(&signed, body, asked.now_ms, lookup);
-    match signed_with(asked.model, session, verify).await? {
+    let parts = &asked.head.parts;
+    match signed::verify(asked.model, asked.rates, parts, asked.target, verify).await? {
         Some(signer) => {
             let (key, credential) = (&signer.key, signer.credential);
             Ok(Caller::verified(asked.model, asked.rates, key, credential).await?)
@@ -270,11 +242,17 @@ impl Ask<'_> {
         Err(IamError::not_implemented(action.name()))
     }
 
+    /// Takes down what the request is about.
+    pub fn decides_on(&self, arn: &str) {
+        *self.decided_on.lock() = Some(arn.to_owned());
+    }
+
     /// Decides about an action on a resource.
     ///
     /// # Errors
     /// `AccessDenied`.
     pub fn permit(&self, action: Action, resource: &Resource) -> IamResult<()> {
+        self.decides_on(&resource.arn);
         let mut context = self.context();
         resource.describe(&mut context);
         if let Some(arn) = self.form.get("PolicyArn") {
@@ -361,7 +339,27 @@ impl Ask<'_> {
         self.unconfirmed.lock().extend(nodes);
     }
 
-    /// Returns the managed policy of this account that the request names.
+    /// Returns the managed policy that the request names.
+    ///
+    /// # Errors
+    /// `NoSuchEntity`.
+    pub async fn policy(&self) -> IamResult<Arc<ManagedPolicy>> {
+        let arn = self.form.required("PolicyArn")?;
+        Ok(self.model.find_policy(arn).await?)
+    }
+
+    /// Returns the entities of a kind whose paths begin as the request asks for, by name.
+    ///
+    /// # Errors
+    /// Those of the model.
+    pub fn wanted<E: Attached>(&self) -> IamResult<Vec<(String, Arc<E>)>> {
+        let all = self.model.entities::<E>()?.into_iter();
+        let wanted = all.filter(|entity| self.wants(entity.path()));
+        let named = wanted.map(|entity| (entity.name().to_owned(), entity));
+        Ok(named.collect())
+    }
+
+    /// Returns the name of the managed policy of this account that the request names.
     ///
     /// # Errors
     /// `NoSuchEntity`; `AccessDenied` for one that every cluster has.

@@ -44,11 +44,7 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             list(ask, xml, &provider.tags)?;
         }
         Action::ListPolicyTags => {
-            let policy = ask
-                .model
-                .find_policy(ask.form.required("PolicyArn")?)
-                .await?;
-            list(ask, xml, &policy.tags)?;
+            list(ask, xml, &ask.policy().await?.tags)?;
         }
         _ => return Ok(false),
     }

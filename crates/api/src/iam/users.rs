@@ -1,12 +1,11 @@
 //! Users, and what they do not have here.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Group, NewUser, User, check_path};
+use archipel_model::identity::{Attached, Group, NewUser, User};
 
 use super::error::{IamError, IamResult, unless_gone};
-use super::resource::Resource;
 use super::service::Ask;
-use super::{groups, reply};
+use super::{groups, paths, reply};
 use crate::s3::xml::Writer;
 
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
@@ -14,33 +13,14 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::CreateUser => create(ask, xml).await?,
         Action::GetUser => get(ask, xml).await?,
         Action::ListUsers => {
-            let users = ask.model.entities::<User>()?.into_iter();
-            let users = users.filter(|user| ask.wants(&user.path));
-            let users = users.map(|user| (user.name.clone(), user)).collect();
+            let users = ask.wanted::<User>()?;
             reply::page(&ask.form, xml, "Users", users, |xml, user| write(xml, user))?;
         }
         Action::UpdateUser => {
-            ask.form.keeps_name(ask.user_name()?, "NewUserName")?;
-            let path = ask.form.get("NewPath").map(str::to_owned);
-            if let Some(path) = &path {
-                check_path(path)?;
-                let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
-                let mut moved = User::clone(&user);
-                moved.path.clone_from(path);
-                // Policies may know the user by its path.
-                let arn = moved.arn();
-                let tags = user.tags.clone();
-                ask.permit(action, &Resource { arn, tags })?;
-            }
-            let changed = ask
-                .model
-                .change_entity::<User>(ask.user_name()?, move |user| {
-                    if let Some(path) = &path {
-                        user.path.clone_from(path);
-                    }
-                    Ok(())
-                });
-            ask.done(changed.await?);
+            let name = ask.user_name()?;
+            ask.form.keeps_name(name, "NewUserName")?;
+            let tags = |user: &User| user.tags.clone();
+            paths::update::<User>(ask, action, name, tags, |user| &mut user.path).await?;
         }
         Action::DeleteUser => {
             let deleted = ask.model.delete_user(ask.user_name()?).await?;
@@ -102,21 +82,22 @@ async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
         attach: Vec::new(),
         tags: ask.form.tags()?,
     });
-    let user = user.await?;
-    xml.open("User");
-    write(xml, &user);
-    reply::tags(xml, &user.tags);
-    xml.close();
+    show(xml, &*user.await?);
     Ok(())
 }
 
 async fn get(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
+    show(xml, &user);
+    Ok(())
+}
+
+/// Writes a user with its tags, as answers about one user have it.
+fn show(xml: &mut Writer, user: &User) {
     xml.open("User");
-    write(xml, &user);
+    write(xml, user);
     reply::tags(xml, &user.tags);
     xml.close();
-    Ok(())
 }
 
 pub fn write(xml: &mut Writer, user: &User) {

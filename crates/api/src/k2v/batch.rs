@@ -48,7 +48,7 @@ impl InsertText {
 }
 
 /// A search, as it is sent and as it is repeated in the answer.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Search {
     partition_key: String,
@@ -215,11 +215,8 @@ pub async fn delete(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -
             prefix: deletion.prefix.clone(),
             start: deletion.start.clone(),
             end: deletion.end.clone(),
-            limit: None,
-            reverse: false,
-            conflicts_only: false,
-            tombstones: false,
             single_item: deletion.single_item,
+            ..Search::default()
         };
         checked.push((search.single()?, search.range()?));
     }

@@ -13,7 +13,7 @@ use crate::s3::call::{Call, single_header};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{Answer, empty};
 
-/// How long a poll waits, if the request does not say, and at most.
+/// The seconds that a poll waits: the usual number, and the most.
 const POLL_SECONDS: u64 = 300;
 const MAX_POLL_SECONDS: u64 = 600;
 

@@ -5,7 +5,7 @@ use http::Method;
 
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::target::Target;
-use crate::s3::uri::Query;
+use crate::s3::uri::{Query, begins_with};
 
 /// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,7 +99,7 @@ pub fn route(method: &Method, target: &Target) -> S3Result<Operation> {
 fn check(query: &Query, operation: Operation) -> S3Result<()> {
     for (name, _) in query.iter() {
         let known = operation.parameters().contains(&name);
-        if !known && !name.to_ascii_lowercase().starts_with("x-amz-") {
+        if !known && !begins_with(name, "x-amz-") {
             let why = format!("{} does not have this parameter.", operation.name());
             return Err(S3Error::argument(name, "", why));
         }

@@ -3,9 +3,8 @@
 use http::HeaderMap;
 use http::{HeaderName, HeaderValue, Method, header};
 use ring::{digest, hmac};
-use time::OffsetDateTime;
-use time::macros::format_description;
 
+use crate::s3::sigv4::{Timestamp, signing_key};
 use crate::s3::uri::{Query, encode, encode_path};
 
 /// A key and the region that it signs for.
@@ -65,11 +64,8 @@ impl Signer {
     /// Returns the headers of a request that is sent at a time, in milliseconds since 1970. `None`
     /// for a time that has no date, and for a host that is none.
     pub fn sign(&self, request: &Unsigned<'_>, now_ms: u64) -> Option<HeaderMap> {
-        let seconds = i64::try_from(now_ms / 1000).ok()?;
-        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
-        let time = OffsetDateTime::from_unix_timestamp(seconds).ok()?;
-        let stamp = time.format(format).ok()?;
-        let date = stamp.get(..8)?;
+        let time = Timestamp::at(now_ms)?;
+        let (stamp, date) = (&time.text, time.date());
         let hash = |bytes: &[u8]| hex::encode(digest::digest(&digest::SHA256, bytes));
         let (host, body) = (request.host, hash(request.body));
         let names = "host;x-amz-content-sha256;x-amz-date";
@@ -83,12 +79,7 @@ impl Signer {
         let scope = format!("{date}/{}/k2v/aws4_request", self.region);
         let canonical = hash(canonical.as_bytes());
         let text = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{canonical}");
-        let first = format!("AWS4{}", self.secret_key);
-        let mut key = hmac::Key::new(hmac::HMAC_SHA256, first.as_bytes());
-        for step in [date, &self.region, "k2v", "aws4_request"] {
-            let tag = hmac::sign(&key, step.as_bytes());
-            key = hmac::Key::new(hmac::HMAC_SHA256, tag.as_ref());
-        }
+        let key = signing_key(&self.secret_key, date, &self.region, "k2v");
         let signature = hex::encode(hmac::sign(&key, text.as_bytes()));
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={}/{scope},SignedHeaders={names},Signature={signature}",
@@ -96,7 +87,7 @@ impl Signer {
         );
         let headers = [
             (header::HOST, host),
-            (HeaderName::from_static("x-amz-date"), &*stamp),
+            (HeaderName::from_static("x-amz-date"), stamp.as_str()),
             (HeaderName::from_static("x-amz-content-sha256"), &*body),
             (header::AUTHORIZATION, &*authorization),
         ];

@@ -8,16 +8,19 @@ use archipel_model::{GivenVersion, Model, NotAnId, ObjectLock, Tags, UploadMeta}
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header;
+use http::request::Parts;
 use ring::digest;
 
 use super::auth::Caller;
 use super::body::RequestBody;
 use super::checksum::{Algorithm, Declared, Expected, HashPipe, content_md5, wrong_sha256};
 use super::chunked::Decoder;
+use super::endpoint::Learned;
 use super::error::{Code, S3Error, S3Result};
-use super::sigv4::{ChunkSigner, Payload};
+use super::signer::{self, Signer};
+use super::sigv4::{ChunkSigner, Lookup, Payload, SignedParts, Verifier};
 use super::target::Target;
-use super::uri;
+use super::{signed, uri};
 use crate::serve::Rates;
 
 /// The largest body of an operation that reads none. S3 ignores such a body.
@@ -41,8 +44,8 @@ pub struct Call<'a> {
     pub peer: Option<IpAddr>,
     /// Requests a second of clients.
     pub rates: Rates,
-    /// What the audit log says of the request.
-    pub learned: Learned,
+    /// The facts for logs and counters.
+    pub learned: &'a mut Learned,
     /// The tags that the request gives in its body, once they are known.
     pub tags: Option<Tags>,
     /// The metadata of the upload that the request goes on with, once it is known.
@@ -64,26 +67,6 @@ pub struct Call<'a> {
     length: Option<u64>,
 }
 
-/// What a request shows on its way, for the audit log.
-#[derive(Default)]
-pub struct Learned {
-    /// The access key whose signature was verified.
-    pub who: Option<String>,
-    /// The unique id of the user or role that it acts for.
-    pub user: Option<String>,
-    /// The key that a form gives.
-    pub key: Option<String>,
-}
-
-impl Learned {
-    /// Takes down who the client is.
-    pub fn name(&mut self, caller: &Caller) {
-        let subject = caller.subject();
-        self.who = subject.map(|subject| subject.key().id.clone());
-        self.user = subject.map(|subject| subject.id().to_owned());
-    }
-}
-
 impl<'a> Call<'a> {
     /// Makes a request whose body is not (yet) covered by a signature.
     pub fn new(
@@ -93,6 +76,7 @@ impl<'a> Call<'a> {
         target: &'a Target,
         headers: &'a HeaderMap,
         body: RequestBody,
+        learned: &'a mut Learned,
     ) -> Call<'a> {
         Call {
             model,
@@ -103,7 +87,7 @@ impl<'a> Call<'a> {
             body,
             peer: None,
             rates: Rates::default(),
-            learned: Learned::default(),
+            learned,
             tags: None,
             begun: None,
             asked_lock: None,
@@ -116,6 +100,45 @@ impl<'a> Call<'a> {
                 .ok()
                 .flatten(),
         }
+    }
+
+    /// Verifies the signature, and finds out for whom its key acts. Returns `None` for a request without a
+    /// signature. `version_2` says whether that version counts.
+    ///
+    /// # Errors
+    /// Those of [`signed::verify`] and of [`Caller::verified`].
+    pub async fn identify(
+        &mut self,
+        parts: &Parts,
+        verifier: &Verifier,
+        version_2: bool,
+    ) -> S3Result<Option<(Caller, Signer)>> {
+        let (target, now_ms) = (self.target, self.now_ms());
+        let verify = |signed: &SignedParts<'_>, lookup: Lookup<'_>| {
+            signer::verify(verifier, version_2, signed, target, now_ms, lookup)
+        };
+        let signer = signed::verify(self.model, &self.rates, parts, target, verify).await?;
+        let Some(signer) = signer else {
+            return Ok(None);
+        };
+        self.learned.who = Some(signer.key.id.clone());
+        let (key, credential) = (&signer.key, signer.credential);
+        let caller = Caller::verified(self.model, &self.rates, key, credential).await?;
+        self.name(&caller);
+        Ok(Some((caller, signer)))
+    }
+
+    /// Goes on with a request whose signer is known: sets how the body is checked, and looks for a bucket that
+    /// this node does not know yet.
+    ///
+    /// # Errors
+    /// Those of [`Call::set_payload`], and those of reading the bucket.
+    pub async fn accept(&mut self, signer: &Signer) -> S3Result<()> {
+        self.set_payload(signer.payload, signer.chunks.as_ref())?;
+        if let Some(name) = self.target.bucket.as_deref() {
+            self.model.find_bucket_of_key(&signer.key, name).await?;
+        }
+        Ok(())
     }
 
     /// Takes down who the client is, for the audit log and for events.

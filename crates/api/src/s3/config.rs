@@ -10,9 +10,9 @@ pub struct S3Config {
     pub region: String,
     /// Domains whose subdomains are buckets (virtual-host style). Path style always works.
     pub base_domains: Vec<String>,
-    /// Whether presigned URLs and forms may be signed with version 2.
+    /// True if presigned URLs and forms may be signed with version 2.
     pub signature_v2: bool,
-    /// Whether customers may give keys for encryption over plain HTTP, from other machines.
+    /// True if customers may give keys for encryption over plain HTTP, from other machines.
     pub plain_keys: bool,
     /// Limits on clients.
     pub limits: Limits,

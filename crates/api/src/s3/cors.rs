@@ -1,6 +1,8 @@
-//! CORS: finds the rule of a bucket that applies to a request, and makes the answer.
+//! CORS: a bucket's rules as a document, and the rule that applies to a request.
 //!
 //! Source: AWS, "Using cross-origin resource sharing (CORS)"; the Fetch standard for preflights.
+
+mod document;
 
 use archipel_model::CorsRule;
 use http::header::{
@@ -11,6 +13,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::error::{Code, S3Error, S3Result};
+
+pub use document::{MAX_RULES, document, parse};
 
 /// The `Vary` header of every answer that CORS may change.
 const VARY_VALUE: HeaderValue = HeaderValue::from_static(

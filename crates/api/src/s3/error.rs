@@ -189,6 +189,11 @@ impl S3Error {
             .with("ArgumentValue", value)
     }
 
+    /// Makes an error about a bucket.
+    pub fn of_bucket(code: Code, name: &str) -> S3Error {
+        S3Error::from(code).with("BucketName", name)
+    }
+
     /// Makes a `NotImplemented` that names the missing feature.
     pub fn not_implemented(what: &str) -> S3Error {
         S3Error::new(Code::NotImplemented, format!("{what} is not implemented."))

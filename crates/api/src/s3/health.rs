@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use super::respond::{self, Answer};
 use super::{body, target};
 
-/// How long an answer counts. Anybody may ask, and to find out asks the disks.
+/// The time for which an answer counts. Anybody may ask, and to find out asks the disks.
 const COUNTS: Duration = Duration::from_secs(1);
 
-/// What a health check asks of the node.
+/// A health check of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthCheck {
     /// Does the process answer?

@@ -37,10 +37,13 @@ pub const REDIRECT: &str = "x-amz-website-redirect-location";
 /// The longest redirect.
 const MAX_REDIRECT_BYTES: usize = 2 << 10;
 
+/// The usual storage class.
+const STANDARD: &str = "STANDARD";
+
 /// The storage classes of general purpose buckets whose objects are read at once. All are stored alike, and the name is
 /// returned.
 const CLASSES: [&str; 6] = [
-    "STANDARD",
+    STANDARD,
     "REDUCED_REDUNDANCY",
     "STANDARD_IA",
     "ONEZONE_IA",
@@ -84,7 +87,7 @@ pub fn finish(
         kept.push(("content-type".to_owned(), DEFAULT_TYPE.to_owned()));
     }
     let storage_class = single_header(request, STORAGE_CLASS)?;
-    if let Some(class) = storage_class.filter(|class| !["", "STANDARD"].contains(class)) {
+    if let Some(class) = storage_class.filter(|class| !["", STANDARD].contains(class)) {
         check_class(class)?;
         kept.push((STORAGE_CLASS.to_owned(), class.to_owned()));
     }
@@ -96,6 +99,12 @@ pub fn finish(
     check_size(&kept)?;
     kept.sort();
     Ok(kept)
+}
+
+/// Returns the storage class among the kept headers, or the usual one, which is not kept.
+pub fn storage_class(kept: &[(String, String)]) -> &str {
+    let found = kept.iter().find(|(name, _)| name == STORAGE_CLASS);
+    found.map_or(STANDARD, |(_, value)| value)
 }
 
 /// Returns true if the header of this lower-case name is kept.

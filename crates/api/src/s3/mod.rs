@@ -12,7 +12,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`service`], [`config`] | from a request to an answer; settings |
+//! | `endpoint`, [`service`], [`config`] | from a request to an answer: of all endpoints, of S3; settings |
 //! | `target`, `hoisted`, `route`, `call` | address, headers in the query, operation, request |
 //! | `s3_control` | another API: tags of buckets by ARN, and a block that is not there |
 //! | `signer`, `signed`, `sigv4`, `sigv2`, `auth`, `owner` | signatures, the decision, names of owners |
@@ -20,6 +20,7 @@
 //! | `handlers` | the operations |
 //! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
 //! | `tagging`, `lifecycle`, `lock`, `date` | tags, lifecycle rules, object lock: headers and documents |
+//! | `website` | website configurations: documents |
 //! | `notification`, [`record`] | event notifications: documents, events as JSON |
 //! | `sse` | headers about encryption |
 //! | `health` | health checks, without a signature |
@@ -35,6 +36,7 @@ pub mod config;
 mod copy_source;
 pub(crate) mod cors;
 mod date;
+pub(crate) mod endpoint;
 pub mod error;
 mod explain;
 pub(crate) mod handlers;
@@ -54,7 +56,7 @@ pub(crate) mod route;
 pub(crate) mod s3_control;
 pub mod service;
 pub(crate) mod signed;
-mod signer;
+pub(crate) mod signer;
 mod sigv2;
 pub(crate) mod sigv4;
 mod slow;
@@ -63,6 +65,7 @@ pub mod tagging;
 pub(crate) mod target;
 mod transfer;
 pub(crate) mod uri;
+pub(crate) mod website;
 pub(crate) mod xml;
 
 pub use config::S3Config;

@@ -118,7 +118,7 @@ impl Read {
 }
 
 /// Cuts a time to whole seconds, which HTTP dates have.
-fn whole_seconds(millis: u64) -> SystemTime {
+pub fn whole_seconds(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(millis / 1000)
 }
 

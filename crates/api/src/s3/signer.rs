@@ -18,7 +18,7 @@ pub struct Signer {
     pub payload: Payload,
     /// Checks the chunks of a signed chunked body.
     pub chunks: Option<ChunkSigner>,
-    /// How the request was signed.
+    /// The kind of the signature.
     pub credential: Credential,
 }
 

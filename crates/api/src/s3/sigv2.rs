@@ -20,7 +20,7 @@ use ring::hmac;
 
 use super::call::single_header;
 use super::error::{Code, S3Error, S3Result};
-use super::sigv4::{Lookup, iso, unknown_key};
+use super::sigv4::{Lookup, iso, mismatch, unknown_key, unsupported_mechanism};
 use super::target::Target;
 use super::uri::Query;
 
@@ -79,17 +79,14 @@ pub fn verify(
         let why = "Only one auth mechanism allowed";
         return Err(S3Error::argument("Authorization", "", why));
     }
-    let take = |name: &str| {
-        let value = query.single(name)?.filter(|value| !value.is_empty());
-        value.ok_or_else(incomplete)
-    };
+    let take = |name: &str| query.single_text(name)?.ok_or_else(incomplete);
     let id = take("AWSAccessKeyId")?;
     let expires_text = take("Expires")?;
     // `+` stands for a space in a query, and no space is in Base64.
     let signature = take("Signature")?.replace(' ', "+");
     let methods = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
     if target.key.is_none() || !methods.contains(method) {
-        return Err(unsupported());
+        return Err(unsupported_mechanism());
     }
     let expires: u64 = expires_text.parse().map_err(|_| {
         let why = format!("Invalid date (should be seconds since epoch): {expires_text}");
@@ -106,12 +103,7 @@ pub fn verify(
     if matches(&key, text.as_bytes(), &signature) {
         Ok(key)
     } else {
-        let bytes: Vec<_> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-        Err(S3Error::from(Code::SignatureDoesNotMatch)
-            .with("AWSAccessKeyId", id)
-            .with("StringToSign", text)
-            .with("SignatureProvided", signature)
-            .with("StringToSignBytes", bytes.join(" ")))
+        Err(mismatch(id, &text, &signature))
     }
 }
 
@@ -131,12 +123,6 @@ pub fn verify_policy(
     } else {
         Err(Code::SignatureDoesNotMatch.into())
     }
-}
-
-/// Returns the error for version 2 where it is not accepted.
-pub fn unsupported() -> S3Error {
-    let why = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
-    S3Error::new(Code::InvalidRequest, why)
 }
 
 fn incomplete() -> S3Error {

@@ -43,7 +43,8 @@ const AES256: &str = "AES256";
 pub fn refuse_headers(call: &Call<'_>, operation: Operation) -> S3Result<()> {
     use ObjectOp as O;
     let (server, customer, source) = match operation {
-        Operation::PostObject => (true, true, false),
+        // Of a form, the fields count.
+        Operation::PostObject => (false, false, false),
         Operation::Object(op) => match op {
             O::CopyObject => (true, true, true),
             O::CreateMultipartUpload | O::PutObject => (true, true, false),
@@ -76,7 +77,7 @@ pub fn refuse_headers(call: &Call<'_>, operation: Operation) -> S3Result<()> {
     Ok(())
 }
 
-/// How a new object is encrypted.
+/// The encryption of a new object.
 pub struct NewEncryption {
     how: Encrypt,
     headers: EncryptionHeaders,
@@ -334,8 +335,8 @@ pub async fn check_upload(
 pub struct PartKey {
     /// The key.
     pub key: DataKey,
-    /// Whose key wraps it.
+    /// The kind of the key that wraps it.
     pub kind: EncryptionKind,
-    /// What the answer says.
+    /// The headers of the answer.
     pub headers: EncryptionHeaders,
 }

@@ -10,7 +10,7 @@ use http::HeaderMap;
 
 use super::call::single_header;
 use super::error::{Code, S3Error, S3Result};
-use super::uri::Query;
+use super::uri::{self, Query};
 use super::xml::{self, Element, Writer};
 
 /// The header with the tags of a new object, and the one that says where a copy's tags come from.
@@ -178,8 +178,7 @@ fn check(tags: &Tags) -> S3Result<()> {
     }
     for (key, value) in tags {
         check_tag(key, value)?;
-        let prefix = key.get(..4);
-        if prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("aws:")) {
+        if uri::begins_with(key, "aws:") {
             let why = "System tags cannot be added/updated by requester";
             return Err(S3Error::new(Code::InvalidTag, why).with("TagKey", key));
         }

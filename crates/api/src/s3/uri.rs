@@ -58,6 +58,12 @@ fn check_escapes(text: &str) -> S3Result<()> {
     Ok(())
 }
 
+/// Returns true if a text begins so, in any case.
+pub fn begins_with(text: &str, prefix: &str) -> bool {
+    let begin = text.get(..prefix.len());
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
+}
+
 fn repeated(name: &str) -> S3Error {
     S3Error::argument(name, "", "This parameter may be given once only.")
 }
@@ -108,6 +114,14 @@ impl Query {
             None => Ok(first),
             Some(_) => Err(repeated(name)),
         }
+    }
+
+    /// Returns the value of a parameter that may be given once only, unless it is empty.
+    ///
+    /// # Errors
+    /// As [`single`](Query::single).
+    pub fn single_text(&self, name: &str) -> S3Result<Option<&str>> {
+        Ok(self.single(name)?.filter(|text| !text.is_empty()))
     }
 
     /// Returns the value of a parameter whose name may be written in any case.

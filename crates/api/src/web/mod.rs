@@ -2,10 +2,10 @@
 //!
 //! The host of a request names the bucket: `bucket.<root domain>`, or a bucket whose name is the
 //! whole host. A bucket that has a website configuration is readable by everybody through this
-//! door, and through no other.
+//! endpoint, and through no other.
 //!
 //! # Invariants
-//! - Nobody can write through this door, and no request is signed.
+//! - Nobody can write through this endpoint, and no request is signed.
 //! - A host without a website gets one answer, whether its bucket exists or not.
 //! - Strangers cause no lookup of names in other nodes: the cached buckets decide.
 //! - A redirect that the configuration does not send elsewhere stays on its host.

@@ -1,4 +1,4 @@
-//! What nodes know of a block.
+//! Blocks, and the nodes that have them.
 
 use archipel_base::BlockHash;
 use http::StatusCode;

@@ -118,46 +118,59 @@ async fn cors_rules_are_checked_as_the_s3_api_checks_them() {
 }
 
 #[tokio::test]
-async fn encryption_public_access_and_ownership_are_set_and_shown() {
+async fn encryption_is_set_and_shown() {
     let admin = admin().await;
     make_bucket(&admin, "photos").await;
-    let at = |setting: &str| format!("/v1/buckets/photos/{setting}");
-    let put = async |setting: &str, body: Value| ask(&admin, Method::PUT, &at(setting), body).await;
+    let path = "/v1/buckets/photos/encryption";
+    let put = async |body: Value| ask(&admin, Method::PUT, path, body).await;
     let off = json!({"enabled": false, "bucket_key": false});
-    assert_eq!(get(&admin, &at("encryption")).await, (OK, off.clone()));
+    assert_eq!(get(&admin, path).await, (OK, off.clone()));
     let on = json!({"enabled": true, "bucket_key": true});
     for set in [on, off.clone()] {
-        assert_eq!(put("encryption", set.clone()).await, (OK, set.clone()));
-        assert_eq!(get(&admin, &at("encryption")).await.1, set);
+        assert_eq!(put(set.clone()).await, (OK, set.clone()));
+        assert_eq!(get(&admin, path).await.1, set);
     }
-    let (status, _) = put("encryption", json!({"enabled": false, "bucket_key": true})).await;
+    let (status, _) = put(json!({"enabled": false, "bucket_key": true})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
 
+#[tokio::test]
+async fn public_access_is_set_changed_and_shown() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let path = "/v1/buckets/photos/public-access";
+    let put = async |body: Value| ask(&admin, Method::PUT, path, body).await;
     let block = |policy: bool| {
         json!({"block_public_acls": true, "ignore_public_acls": true,
                "block_public_policy": policy, "restrict_public_buckets": true})
     };
-    assert_eq!(get(&admin, &at("public-access")).await.1, block(true));
-    let set = put("public-access", block(false)).await;
+    assert_eq!(get(&admin, path).await.1, block(true));
+    let set = put(block(false)).await;
     assert_eq!(set, (OK, block(false)));
-    assert_eq!(get(&admin, &at("public-access")).await.1, block(false));
-    let (status, _) = put("public-access", json!({"block_public_acls": true})).await;
+    assert_eq!(get(&admin, path).await.1, block(false));
+    let (status, _) = put(json!({"block_public_acls": true})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
 
-    let path = at("public-access");
-    let change = async |body: Value| ask(&admin, Method::PATCH, &path, body).await;
+    let change = async |body: Value| ask(&admin, Method::PATCH, path, body).await;
     let one = json!({"restrict_public_buckets": false});
     let changed = json!({"block_public_acls": true, "ignore_public_acls": true,
                          "block_public_policy": false, "restrict_public_buckets": false});
     assert_eq!(change(one).await, (OK, changed.clone()));
     assert_eq!(change(json!({})).await, (OK, changed.clone()));
-    assert_eq!(get(&admin, &path).await.1, changed);
+    assert_eq!(get(&admin, path).await.1, changed);
     let (status, _) = change(json!({"block_everything": true})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     let missing = "/v1/buckets/none/public-access";
     let (status, _) = ask(&admin, Method::PATCH, missing, json!({})).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
+}
 
+#[tokio::test]
+async fn ownership_is_set_and_shown() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let at = |setting: &str| format!("/v1/buckets/photos/{setting}");
+    let put = async |setting: &str, body: Value| ask(&admin, Method::PUT, &at(setting), body).await;
     let owner = |rule: &str| json!({ "ownership": rule });
     let enforced = owner("BucketOwnerEnforced");
     assert_eq!(get(&admin, &at("ownership")).await.1, enforced);
@@ -179,6 +192,11 @@ async fn encryption_public_access_and_ownership_are_set_and_shown() {
     assert_eq!(code, (StatusCode::CONFLICT, &json!("AclGrantsOthers")));
     let (status, _) = put("ownership", owner("Nobody")).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn rules_of_no_bucket_are_refused() {
+    let admin = admin().await;
     for setting in [
         "encryption",
         "public-access",

@@ -180,3 +180,14 @@ pub enum HolderKind {
     /// Roles.
     Roles,
 }
+
+impl HolderKind {
+    /// Returns the name, as paths have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            HolderKind::Users => "users",
+            HolderKind::Groups => "groups",
+            HolderKind::Roles => "roles",
+        }
+    }
+}

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use archipel_model::Bucket;
-use http::request::Parts;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::SemaphorePermit;
 
 use super::Shared;
 use crate::k2v::route::Operation;
 use crate::s3::auth::{self, Caller, Surroundings};
+use crate::s3::endpoint::RequestHead;
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::serve::{Peer, Secure, Stopping};
+use crate::serve::Stopping;
 
 /// A caller's right to a bucket, and room for the request.
 pub struct Permit<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) parts: &'a Parts,
+    pub(super) head: &'a RequestHead,
     pub(super) caller: Caller,
     pub(super) operation: Operation,
     pub(super) name: &'a str,
@@ -38,7 +38,7 @@ impl Permit<'_> {
     /// # Errors
     /// As for a new request.
     async fn confirm(&self, polled: &Bucket) -> S3Result<()> {
-        let caller = self.caller.renewed(&self.shared.model).await?;
+        let caller = self.caller.renewed(&self.shared.frontend.model).await?;
         match self.bucket_for(&caller)?.id == polled.id {
             true => Ok(()),
             false => Err(Code::NoSuchBucket.into()),
@@ -46,16 +46,9 @@ impl Permit<'_> {
     }
 
     fn bucket_for(&self, caller: &Caller) -> S3Result<Arc<Bucket>> {
-        let (model, action) = (&self.shared.model, self.operation.action());
-        let parts = self.parts;
-        let around = Surroundings {
-            now_ms: self.shared.clock.now_millis(),
-            secure: parts.extensions.get::<Secure>().is_some(),
-            peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
-            region: &self.shared.config.region,
-            headers: &parts.headers,
-        };
-        auth::granted(model, caller, &around, action, self.name)
+        let (shared, action) = (self.shared, self.operation.action());
+        let around = Surroundings::of(self.head, shared.clock.now_millis(), &shared.region);
+        auth::granted(&shared.frontend.model, caller, &around, action, self.name)
     }
 
     /// Waits for room for a large request, whose document has come: slow clients hold no room.
@@ -95,7 +88,7 @@ impl Permit<'_> {
 
     /// Waits until the server stops.
     async fn stopping(&self) {
-        match self.parts.extensions.get::<Stopping>() {
+        match self.head.parts.extensions.get::<Stopping>() {
             Some(stopping) => stopping.begins().await,
             None => std::future::pending().await,
         }

@@ -1,4 +1,4 @@
-//! Clients: who they are, and how they said so.
+//! Clients: their identities and credentials.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use crate::s3::error::{Code, S3Result};
 use crate::s3::owner::Owner;
 use crate::serve::Rates;
 
-/// How a client proved who it is.
+/// The kind of proof of a client's identity, as policies see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credential {
     /// `s3:signatureversion`: `AWS4-HMAC-SHA256` or `AWS`.

@@ -15,6 +15,7 @@ use super::new_bucket::describe_tags;
 use crate::s3::acl;
 use crate::s3::call::{Call, single_header};
 use crate::s3::copy_source::CopySourceName;
+use crate::s3::endpoint::RequestHead;
 use crate::s3::error::S3Result;
 use crate::s3::lock;
 use crate::s3::respond;
@@ -55,6 +56,9 @@ const OF_UPLOADS: [&str; 9] = [
     "x-amz-storage-class",
     "x-amz-website-redirect-location",
 ];
+
+/// The header with the source of a copy.
+const COPY_SOURCE: &str = "x-amz-copy-source";
 
 /// Parameters of listings that are condition keys: `s3:` and the name.
 const PARAMETERS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
@@ -127,26 +131,17 @@ pub(super) enum On {
 
 /// Returns the condition keys of a request.
 pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
-    let mut context = of_surroundings(
-        caller,
-        &Surroundings {
-            now_ms: call.now_ms(),
-            secure: call.scheme == "https",
-            peer: call.peer,
-            region: call.region,
-            headers: call.headers,
-        },
-    );
+    let around = Surroundings {
+        now_ms: call.now_ms(),
+        secure: call.scheme == "https",
+        peer: call.peer,
+        region: call.region,
+        headers: call.headers,
+    };
+    let mut context = of_surroundings(caller, &around);
     if let Some(creates) = call.creates {
         context.set("s3:ObjectCreationOperation", creates.to_string());
     }
-    let headers = call.described_by();
-    let begun = |name: &str| {
-        let mut asked = call.begun.iter().flat_map(|meta| &meta.asked);
-        let asked = asked.find(|(asked, _)| asked == name);
-        asked.map(|(_, value)| value.as_str())
-    };
-    let text = |name: &str| text_of(headers, name).or_else(|| begun(name));
     for (key, name) in [
         ("s3:if-match", header::IF_MATCH),
         ("s3:if-none-match", header::IF_NONE_MATCH),
@@ -157,12 +152,12 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
         }
     }
     for name in HEADERS {
-        if let Some(value) = text(name) {
+        if let Some(value) = asked(call, name) {
             context.set(&format!("s3:{name}"), value);
         }
     }
     // All spellings of a source are one value, so that no spelling evades a condition.
-    if let Some(source) = text("x-amz-copy-source").and_then(CopySourceName::parse) {
+    if let Some(source) = asked(call, COPY_SOURCE).and_then(CopySourceName::parse) {
         let bucket = super::named(call.model, caller, &source.bucket)
             .ok()
             .flatten();
@@ -175,28 +170,49 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
             if let Some(GivenVersion::Id(id)) = version {
                 context.set("s3:versionid", id.to_string());
             }
+            let headers = call.described_by();
             lock::describe(&mut context, headers, call.asked_lock, call.now_ms());
         }
-        On::Bucket => {
-            for name in PARAMETERS {
-                if let Some(value) = call.target.query.get(name) {
-                    context.set(&format!("s3:{name}"), value);
-                }
-            }
-            // Any other request may have a parameter of that name, which says nothing.
-            if call.target.control {
-                if let Some(tags) = &call.tags {
-                    describe_tags(&mut context, tags);
-                } else if let Ok(removed) = s3_control::removed(&call.target.query) {
-                    context.set_all("aws:TagKeys", removed);
-                }
-            }
+        On::Bucket => describe_bucket(call, &mut context),
+    }
+    describe_object_tags(call, &mut context);
+    context
+}
+
+/// Returns what the request asks for in a header, or else what the one asked for that began its upload.
+fn asked<'c>(call: &'c Call<'_>, name: &str) -> Option<&'c str> {
+    let begun = || {
+        let mut asked = call.begun.iter().flat_map(|meta| &meta.asked);
+        let asked = asked.find(|(asked, _)| asked == name);
+        asked.map(|(_, value)| value.as_str())
+    };
+    text_of(call.described_by(), name).or_else(begun)
+}
+
+/// Sets the condition keys of requests about a bucket.
+fn describe_bucket(call: &Call<'_>, context: &mut Context) {
+    for name in PARAMETERS {
+        if let Some(value) = call.target.query.get(name) {
+            context.set(&format!("s3:{name}"), value);
         }
     }
+    // Any other request may have a parameter of that name, which says nothing.
+    if call.target.control {
+        if let Some(tags) = &call.tags {
+            describe_tags(context, tags);
+        } else if let Ok(removed) = s3_control::removed(&call.target.query) {
+            context.set_all("aws:TagKeys", removed);
+        }
+    }
+}
+
+/// Sets the condition keys for the tags that a request gives to an object.
+fn describe_object_tags(call: &Call<'_>, context: &mut Context) {
+    let headers = call.described_by();
     // A copy takes the tags of its source, whatever the header says, unless it asks for others.
-    let is_copy = headers.contains_key("x-amz-copy-source");
+    let is_copy = headers.contains_key(COPY_SOURCE);
     let takes_header = !is_copy || tagging::replaces(headers).unwrap_or_default();
-    let of_header = text(tagging::HEADERS[0]).filter(|_| takes_header);
+    let of_header = asked(call, tagging::HEADERS[0]).filter(|_| takes_header);
     let of_upload = call.begun.as_ref().map(|meta| &meta.tags);
     let known = call
         .tags
@@ -213,10 +229,9 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
         let names = tags.into_iter().map(|(name, _)| name);
         context.set_all("s3:RequestObjectTagKeys", names);
     }
-    context
 }
 
-/// What is known of every request, whatever it asks for.
+/// The facts of a request that do not depend on what it asks for.
 pub(crate) struct Surroundings<'a> {
     /// The time.
     pub now_ms: u64,
@@ -246,7 +261,18 @@ pub(crate) fn of_surroundings(caller: &Caller, around: &Surroundings<'_>) -> Con
     context
 }
 
-impl Surroundings<'_> {
+impl<'a> Surroundings<'a> {
+    /// Returns the surroundings of a request to a region.
+    pub fn of(head: &'a RequestHead, now_ms: u64, region: &'a str) -> Surroundings<'a> {
+        Surroundings {
+            now_ms,
+            secure: head.is_secure(),
+            peer: head.peer(),
+            region,
+            headers: &head.parts.headers,
+        }
+    }
+
     /// Sets the condition keys that do not depend on the caller.
     pub fn describe(&self, context: &mut Context) {
         context.set("aws:CurrentTime", respond::iso_time(self.now_ms));
@@ -315,8 +341,8 @@ pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<
     // Of a deletion, S3 documents that the condition "*" needs no right to read.
     let needs_none = op == ObjectOp::DeleteObject
         && single_header(headers, "if-match").is_ok_and(|tag| tag == Some("*"));
-    if is_conditional && headers.contains_key(header::IF_MATCH) && !needs_none {
-        // The condition tells what the object is.
+    // The condition tells what the object is. That of a form is in a header of the request.
+    if is_conditional && call.headers.contains_key(header::IF_MATCH) && !needs_none {
         actions.push(
             call.version()?
                 .map_or(Action::GetObject, |_| Action::GetObject.of_version()),

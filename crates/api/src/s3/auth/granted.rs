@@ -20,7 +20,7 @@ pub fn granted(
     action: Action,
     name: &str,
 ) -> S3Result<Arc<Bucket>> {
-    let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
+    let no_such = || S3Error::of_bucket(Code::NoSuchBucket, name);
     let bucket = named(model, caller, name)?.ok_or_else(no_such)?;
     let principal = bucket.principal(caller.subject(), caller.canonical_id());
     let context = conditions::of_surroundings(caller, around);

@@ -1,8 +1,8 @@
-//! Who may do what. Handlers take [`Authorised`] values, and only this module makes them, after
+//! Authorisation. Handlers take [`Authorised`] values, and only this module makes them, after
 //! [`archipel_access::decide`] allowed each action that the operation needs. No handler can
 //! therefore bypass the signature or the decision.
 //!
-//! What is known of an object (its tags, its access control list) may decide, too. Handlers read
+//! The tags and the access control list of an object may decide, too. Handlers read
 //! objects through [`Authorised::open`] and [`Authorised::head`] only: they decide on the very
 //! version that is read, and say of a missing key only what the caller may know.
 
@@ -365,7 +365,7 @@ fn find(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Arc<Bucket>> {
             Some(_) if check_bucket_name(name).is_err() => Code::InvalidBucketName,
             Some(_) => Code::NoSuchBucket,
         };
-        S3Error::from(code).with("BucketName", name)
+        S3Error::of_bucket(code, name)
     };
     named(call.model, caller, name)?.ok_or_else(none)
 }

@@ -3,7 +3,7 @@
 use archipel_access::Context;
 use archipel_model::Tags;
 
-/// What CreateBucket asks for in its document.
+/// The settings of a new bucket in the document of CreateBucket.
 #[derive(Default)]
 pub struct NewBucket {
     /// The region.

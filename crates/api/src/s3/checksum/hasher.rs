@@ -26,6 +26,17 @@ pub struct Wanted {
     pub sha256: bool,
 }
 
+impl Wanted {
+    /// Returns the hashes of a copy: nobody declares any.
+    pub fn of_copy(kept: Algorithm) -> Wanted {
+        Wanted {
+            kept,
+            declared: None,
+            sha256: false,
+        }
+    }
+}
+
 /// The computed hashes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Digests {

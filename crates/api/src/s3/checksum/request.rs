@@ -88,12 +88,7 @@ impl Expected {
             return Ok(());
         };
         let algorithm = value.to_str().ok().and_then(Algorithm::of_name);
-        let declared = match &self.declared {
-            Declared::Nothing => None,
-            Declared::Value(value) => Some(value.algorithm),
-            Declared::Trailer(algorithm) => Some(*algorithm),
-        };
-        let why = match (algorithm, declared) {
+        let why = match (algorithm, self.algorithm()) {
             (None, _) => format!("Value for {name} header is invalid."),
             (Some(_), None) => format!(
                 "{name} specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found."

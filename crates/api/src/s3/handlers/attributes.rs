@@ -3,12 +3,11 @@
 use archipel_model::{Checksum, ChecksumKind, ObjectHead, PartInfo};
 
 use super::get::not_modified;
-use super::{set_version_header, write_checksum};
+use super::{set_version_header, write_checksum, write_part_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
-use crate::s3::checksum::Value;
 use crate::s3::error::{S3Error, S3Result};
-use crate::s3::metadata::STORAGE_CLASS;
+use crate::s3::metadata;
 use crate::s3::precondition::{self, Read, Verdict};
 use crate::s3::respond::{self, Answer};
 use crate::s3::sse;
@@ -52,10 +51,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
         write_parts(call, &mut xml, head, reader.parts())?;
     }
     if has("StorageClass") {
-        xml.text(
-            "StorageClass",
-            head.header(STORAGE_CLASS).unwrap_or("STANDARD"),
-        );
+        xml.text("StorageClass", metadata::storage_class(&head.headers));
     }
     if has("ObjectSize") {
         xml.value("ObjectSize", head.size);
@@ -129,13 +125,10 @@ fn write_page(xml: &mut Writer, parts: &[PartInfo], marker: u64, limit: u64) {
     xml.value("MaxParts", limit);
     xml.value("IsTruncated", limit > 0 && last < parts.len() as u64);
     for (number, part) in shown {
-        let value = part.checksum.as_ref().and_then(Value::of_stored);
         xml.open("Part");
         xml.value("PartNumber", number);
         xml.value("Size", part.size);
-        if let Some(value) = value {
-            xml.text(value.algorithm.element(), &value.to_base64());
-        }
+        write_part_checksum(xml, part.checksum.as_ref());
         xml.close();
     }
 }

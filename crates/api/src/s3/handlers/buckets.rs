@@ -26,7 +26,7 @@ const FIRST_REGION: &str = "us-east-1";
 /// Answers ListBuckets.
 pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     let query = &call.target.query;
-    let limit = super::count_parameter(call, "max-buckets", MAX_BUCKETS, usize::MAX)?;
+    let limit = super::encoding::count_parameter(call, "max-buckets", MAX_BUCKETS, usize::MAX)?;
     if !(1..=MAX_BUCKETS).contains(&limit) {
         let why = "max-buckets must be from 1 to 10000.";
         return Err(S3Error::argument("max-buckets", limit.to_string(), why));
@@ -99,7 +99,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnName>, tags: Tags) -> S3R
     set_up(call, on, with_lock, &tags)?;
     if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
         // The key could not reach the new bucket by its name.
-        return Err(S3Error::from(Code::BucketAlreadyExists).with("BucketName", name));
+        return Err(S3Error::of_bucket(Code::BucketAlreadyExists, name));
     }
     let created = call
         .model
@@ -161,11 +161,11 @@ fn chosen_ownership(call: &Call<'_>, caller: &Caller) -> S3Result<Ownership> {
 
 /// Returns the error for a bucket that others create or delete at the same time.
 fn in_progress(name: &str) -> S3Error {
-    S3Error::from(Code::OperationAborted).with("BucketName", name)
+    S3Error::of_bucket(Code::OperationAborted, name)
 }
 
 fn invalid_name(name: &str) -> S3Error {
-    S3Error::from(Code::InvalidBucketName).with("BucketName", name)
+    S3Error::of_bucket(Code::InvalidBucketName, name)
 }
 
 /// Answers about a bucket that exists: in the first region its owner is told that all is well, as
@@ -193,7 +193,7 @@ fn check_own(
         (true, _) => Code::BucketAlreadyOwnedByYou,
         (false, _) => Code::BucketAlreadyExists,
     };
-    Err(S3Error::from(code).with("BucketName", name))
+    Err(S3Error::of_bucket(code, name))
 }
 
 /// Reads the configuration of a new bucket.

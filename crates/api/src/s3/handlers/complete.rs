@@ -5,19 +5,19 @@ use std::sync::{Arc, OnceLock};
 use archipel_base::Id;
 use archipel_model::{
     Bucket, Checksum, ChecksumKind, Error, MAX_PART_NUMBER, Model, ObjectHead, ObjectMeta, Part,
-    Upload, VersionId,
+    Upload,
 };
 use futures_util::join;
 use md5::{Digest, Md5};
 
+use super::made::Made;
 use super::parts::kept_algorithm;
 use super::uploads::upload_id;
-use super::{set_version_header, with_key, write_checksum};
+use super::{with_key, write_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::lifecycle;
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
@@ -88,12 +88,6 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     set_headers(answer, on, &made)
 }
 
-/// What headers say of the object that was made.
-struct Made {
-    id: VersionId,
-    expiration: Option<String>,
-}
-
 /// Adds headers about the object. An answer that had to begin before the object was there does not
 /// have them.
 fn set_headers(
@@ -101,9 +95,8 @@ fn set_headers(
     on: &Authorised<OnObject>,
     made: &OnceLock<Made>,
 ) -> S3Result<Answer> {
-    if let Some(Made { id, expiration }) = made.get() {
-        set_version_header(&mut answer, on.bucket(), *id)?;
-        lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
+    if let Some(made) = made.get() {
+        made.set_on(&mut answer, on.bucket())?;
     }
     Ok(answer)
 }
@@ -342,10 +335,8 @@ impl Completion {
     }
 
     fn result(&self, head: &ObjectHead) -> Writer {
-        self.made.get_or_init(|| Made {
-            id: head.id,
-            expiration: lifecycle::expiration(&self.model, &self.bucket, &self.key, head),
-        });
+        self.made
+            .get_or_init(|| Made::of(&self.model, &self.bucket, &self.key, head));
         let mut xml = Writer::new("CompleteMultipartUploadResult");
         xml.text("Location", &self.location);
         xml.text("Bucket", &self.bucket.name);

@@ -3,17 +3,19 @@
 use std::sync::{Arc, OnceLock};
 
 use archipel_access::Action;
-use archipel_model::{Bucket, ObjectHead, ObjectMeta, ObjectReader, VersionId};
+use archipel_model::{
+    Bucket, Condition, Model, ObjectHead, ObjectMeta, ObjectReader, ObjectStream, ObjectWriter,
+};
 
+use super::made::{self, Made};
 use super::put::fail_early;
-use super::{MAX_PUT_BYTES, set_version_header, with_key, write_checksum};
+use super::{MAX_PUT_BYTES, set_version_in, with_key, write_checksum};
 use crate::s3::acl;
 use crate::s3::auth::{self, Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Wanted};
 use crate::s3::copy_source::CopySourceName;
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::lifecycle;
 use crate::s3::lock;
 use crate::s3::metadata::{self, REDIRECT, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
@@ -25,6 +27,9 @@ use crate::s3::target::check_key;
 use crate::s3::transfer::transfer;
 use crate::s3::xml::Writer;
 
+/// The header that names the version which was copied.
+pub const SOURCE_VERSION: &str = "x-amz-copy-source-version-id";
+
 /// The source of a copy, which this caller may read.
 pub struct CopySource {
     /// The object that is read.
@@ -33,6 +38,15 @@ pub struct CopySource {
     pub reader: ObjectReader,
     /// The headers that say how it is encrypted.
     pub encryption: EncryptionHeaders,
+}
+
+impl CopySource {
+    /// Returns true if the source is the current version of this object.
+    fn is_at(&self, on: &Authorised<OnObject>) -> bool {
+        self.on.bucket().id == on.bucket().id
+            && self.on.key() == on.key()
+            && self.on.named_version().is_none()
+    }
 }
 
 /// Opens the source that the headers name, if the caller may read it and its conditions hold.
@@ -90,87 +104,96 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         source.on.also(call, Action::GetObjectTagging, head)?;
         on.key_action(call, Action::PutObjectTagging)?;
     }
-    let tags = new_tags.unwrap_or_else(|| head.tags.clone());
-    let same = source.on.bucket().id == on.bucket().id
-        && source.on.key() == on.key()
-        && source.on.named_version().is_none();
     // S3 takes the same storage class once more for a change.
     let names_class = call.headers.contains_key(STORAGE_CLASS);
-    let is_unchanged = !replaces && headers == head.headers && encrypted == source.encryption;
-    if same && is_unchanged && chosen.is_none() && !names_class {
+    let is_changed = replaces || headers != head.headers || encrypted != source.encryption;
+    if !is_changed && chosen.is_none() && !names_class && source.is_at(on) {
         let why = "This copy request is illegal because it is trying to copy an object to itself \
                    without changing the object's metadata, storage class, website redirect \
                    location or encryption attributes.";
         return Err(S3Error::new(Code::InvalidRequest, why));
     }
-    if head.size > MAX_PUT_BYTES {
-        let why = "The specified copy source is larger than the maximum allowable size for a copy \
-                   source: 5368709120";
-        return Err(S3Error::new(Code::InvalidRequest, why));
-    }
+    check_source_size(head.size)?;
     fail_early(call.model, on.bucket(), on.key(), &condition).await?;
 
-    let wanted = Wanted {
-        kept: chosen
-            .or_else(|| algorithm_of(head))
-            .unwrap_or(Algorithm::Crc64Nvme),
-        declared: None,
-        sha256: false,
+    let kept = chosen.or_else(|| algorithm_of(head));
+    let meta = ObjectMeta {
+        lock,
+        headers,
+        tags: new_tags.unwrap_or_else(|| head.tags.clone()),
+        acl,
+        ..ObjectMeta::default()
     };
-    let size = head.size;
-    let mut content = source.reader.stream(0..size);
-    let mut writer = call.model.begin_object(on.bucket(), on.key())?;
-    if let Some(new) = &encryption {
-        writer.encrypt(&new.seal(call, on.bucket(), on.key()).await?)?;
-    }
-    let key = on.key().to_owned();
-    let (model, bucket) = (call.model.clone(), on.bucket().clone());
-    let done = Arc::new(OnceLock::new());
-    let copied_as = done.clone();
-    let source_id = head.id;
-    let source_bucket = source.on.bucket().clone();
-    let copying = async move {
-        let moved = transfer(&mut content, &mut writer, wanted, size).await?;
-        if moved.size != size {
-            return Err(Code::InternalError.into());
-        }
-        let meta = ObjectMeta {
-            lock,
-            etag: moved.digests.etag(),
-            headers,
-            checksum: Some(moved.digests.checksum.stored()),
-            tags,
-            acl,
-        };
-        let copied = writer.finish(meta, condition).await;
-        let copied = copied.map_err(|error| with_key(error, &key))?;
-        copied_as.get_or_init(|| {
-            let expiration = lifecycle::expiration(&model, &bucket, &key, &copied);
-            (copied.id, expiration)
-        });
-        Ok(copy_result(&copied))
+    let copying = Copying {
+        model: call.model.clone(),
+        bucket: on.bucket().clone(),
+        key: on.key().to_owned(),
+        size: head.size,
+        writer: made::begin(call, on, encryption.as_ref()).await?,
+        content: source.reader.stream(0..head.size),
+        meta,
+        condition,
+        made: Arc::default(),
     };
-    let mut answer = slow::answer(copying).await?;
-    set_source_version_header(&mut answer, &source_bucket, source_id)?;
+    let made = copying.made.clone();
+    let (source_bucket, source_id) = (source.on.bucket().clone(), head.id);
+    let copied = copying.run(kept.unwrap_or(Algorithm::Crc64Nvme));
+    let mut answer = slow::answer(copied).await?;
+    set_version_in(&mut answer, SOURCE_VERSION, &source_bucket, source_id)?;
     encrypted.set_on(&mut answer)?;
     // An answer that had to begin before the copy was done does not tell the rest.
-    if let Some((id, expiration)) = done.get() {
-        set_version_header(&mut answer, on.bucket(), *id)?;
-        lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
+    if let Some(made) = made.get() {
+        made.set_on(&mut answer, on.bucket())?;
     }
     Ok(answer)
 }
 
-/// Sets the header that names the version which was copied, if its bucket has versions.
-pub fn set_source_version_header(
-    answer: &mut Answer,
-    bucket: &Bucket,
-    id: VersionId,
-) -> S3Result<()> {
-    match id != VersionId::Null || bucket.versioning.has_versions() {
-        true => respond::set(answer, "x-amz-copy-source-version-id", &id.to_string()),
-        false => Ok(()),
+/// A copy under way. It owns all that it needs, because it may go on after the answer has begun.
+struct Copying {
+    model: Model,
+    bucket: Arc<Bucket>,
+    key: String,
+    size: u64,
+    content: ObjectStream,
+    writer: ObjectWriter,
+    /// The metadata of the copy, which lack the tag and the checksum of the content.
+    meta: ObjectMeta,
+    condition: Condition,
+    made: Arc<OnceLock<Made>>,
+}
+
+impl Copying {
+    /// Moves the content, and returns the document of the answer.
+    async fn run(mut self, algorithm: Algorithm) -> S3Result<Writer> {
+        let wanted = Wanted::of_copy(algorithm);
+        let moved = transfer(&mut self.content, &mut self.writer, wanted, self.size).await?;
+        if moved.size != self.size {
+            return Err(Code::InternalError.into());
+        }
+        let meta = ObjectMeta {
+            etag: moved.digests.etag(),
+            checksum: Some(moved.digests.checksum.stored()),
+            ..self.meta
+        };
+        let copied = self.writer.finish(meta, self.condition).await;
+        let copied = copied.map_err(|error| with_key(error, &self.key))?;
+        self.made
+            .get_or_init(|| Made::of(&self.model, &self.bucket, &self.key, &copied));
+        Ok(copy_result(&copied))
     }
+}
+
+/// Refuses a source, or a range of one, that is larger than a copy may be.
+///
+/// # Errors
+/// [`Code::InvalidRequest`].
+pub fn check_source_size(size: u64) -> S3Result<()> {
+    if size <= MAX_PUT_BYTES {
+        return Ok(());
+    }
+    let why = "The specified copy source is larger than the maximum allowable size for a copy \
+               source: 5368709120";
+    Err(S3Error::new(Code::InvalidRequest, why))
 }
 
 fn copy_result(copied: &ObjectHead) -> Writer {

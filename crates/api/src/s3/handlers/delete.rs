@@ -121,11 +121,7 @@ struct Entry {
 fn parse(document: &[u8]) -> S3Result<(Vec<Entry>, bool)> {
     let root = xml::parse(document, "Delete")?;
     let elements = root.only(&["Object", "Quiet"])?;
-    let quiet = match root.child_text("Quiet")?.map(str::trim) {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(Code::MalformedXML.into()),
-    };
+    let quiet = root.child_flag("Quiet")?;
     let objects: Vec<_> = elements.iter().filter(|e| e.name == "Object").collect();
     if objects.is_empty() || objects.len() > MAX_KEYS {
         return Err(Code::MalformedXML.into());

@@ -36,11 +36,7 @@ fn check(document: &[u8]) -> S3Result<bool> {
     if let Some(blocked) = rule.child("BlockedEncryptionTypes")? {
         check_blocked(blocked)?;
     }
-    let key = match rule.child_text("BucketKeyEnabled")?.map(str::trim) {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(Code::MalformedXML.into()),
-    };
+    let key = rule.child_flag("BucketKeyEnabled")?;
     // Without it, objects are encrypted as they are by default: by the cluster's keys.
     let Some(by_default) = rule.child("ApplyServerSideEncryptionByDefault")? else {
         return Ok(key);
@@ -76,8 +72,8 @@ fn check_blocked(blocked: &Element) -> S3Result<()> {
 /// Answers GetBucketEncryption.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     if !on.bucket().encrypts {
-        let none = S3Error::from(Code::ServerSideEncryptionConfigurationNotFoundError);
-        return Err(none.with("BucketName", &on.bucket().name));
+        let none = Code::ServerSideEncryptionConfigurationNotFoundError;
+        return Err(S3Error::of_bucket(none, &on.bucket().name));
     }
     let mut xml = Writer::new("ServerSideEncryptionConfiguration");
     xml.open("Rule");

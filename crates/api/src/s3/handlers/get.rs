@@ -1,7 +1,6 @@
 //! GetObject and HeadObject.
 
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
 
 use archipel_access::Action;
 use archipel_model::{
@@ -136,12 +135,12 @@ pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     beside.set_on(on, answer)
 }
 
-/// What headers tell of an object beside its metadata.
+/// The headers about an object beside its metadata.
 struct Beside {
     id: VersionId,
     /// The protection, as far as the caller may know it.
     lock: ObjectLock,
-    /// When the object expires, if it does.
+    /// The text about the expiration, if the object expires.
     expiration: Option<String>,
     /// The number of tags, as far as the caller may know them.
     tags: usize,
@@ -186,7 +185,7 @@ impl Beside {
     }
 }
 
-/// Returns the answer without content, and which range of the content belongs to it.
+/// Returns the answer without content, and the range of the content that belongs to it.
 fn describe(
     read: &Read,
     headers: &HeaderMap,
@@ -309,13 +308,9 @@ fn range_applies(headers: &HeaderMap, head: &ObjectHead) -> bool {
     };
     let text = value.to_str().unwrap_or_default();
     match httpdate::parse_http_date(text) {
-        Ok(time) => time == modified(head),
+        Ok(time) => time == precondition::whole_seconds(head.modified_ms),
         Err(_) => !text.starts_with("W/") && precondition::unquoted(text) == head.etag,
     }
-}
-
-fn modified(head: &ObjectHead) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(head.modified_ms / 1000)
 }
 
 /// Sets the headers that every answer about an object has.

@@ -35,8 +35,8 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
     let Some(rules) = &bucket.lifecycle else {
-        let none = S3Error::from(Code::NoSuchLifecycleConfiguration);
-        return Err(none.with("BucketName", &bucket.name));
+        let none = Code::NoSuchLifecycleConfiguration;
+        return Err(S3Error::of_bucket(none, &bucket.name));
     };
     let mut answer = respond::xml(lifecycle::document(rules));
     lifecycle::tell_minimum_size(&mut answer, rules)?;

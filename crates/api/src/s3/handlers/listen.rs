@@ -96,7 +96,7 @@ fn filter(query: &Query, name: &'static str) -> S3Result<String> {
 
 /// Reads what is sent while nothing happens, and after which pause.
 fn ping(query: &Query) -> S3Result<Ping> {
-    let Some(text) = query.single("ping")?.filter(|text| !text.is_empty()) else {
+    let Some(text) = query.single_text("ping")? else {
         return Ok(Ping {
             pause: USUAL_PAUSE,
             text: b" ",

@@ -4,12 +4,12 @@ use archipel_model::{ListEntry, ListQuery, Listing, ObjectHead};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Encoding, count_parameter};
+use super::encoding::{Encoding, count_parameter};
 use crate::s3::auth::{Authorised, OnBucket};
 use crate::s3::call::Call;
 use crate::s3::checksum;
 use crate::s3::error::{S3Error, S3Result};
-use crate::s3::metadata::STORAGE_CLASS;
+use crate::s3::metadata;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
 use crate::s3::xml::Writer;
@@ -40,7 +40,7 @@ impl<'a> Page<'a> {
         let limit = count_parameter(call, "max-keys", MAX_KEYS, MAX_KEYS)?;
         let encoding = Encoding::of(call)?;
         let prefix = query.single("prefix")?.unwrap_or_default();
-        let delimiter = query.single("delimiter")?.filter(|d| !d.is_empty());
+        let delimiter = query.single_text("delimiter")?;
         let asked = ListQuery {
             prefix: prefix.to_owned(),
             delimiter: delimiter.map(str::to_owned),
@@ -74,9 +74,7 @@ impl<'a> Page<'a> {
     fn write_head(&self, xml: &mut Writer) {
         xml.text("Name", self.name);
         xml.text("Prefix", &self.encoding.name(self.prefix));
-        if let Some(delimiter) = self.delimiter {
-            xml.text("Delimiter", &self.encoding.name(delimiter));
-        }
+        self.encoding.write_delimiter(xml, self.delimiter);
         xml.value("MaxKeys", self.limit);
         self.encoding.write(xml);
         xml.value("IsTruncated", self.listing.truncated);
@@ -94,13 +92,11 @@ impl<'a> Page<'a> {
                 write_object(xml, &self.encoding.name(key), head, owner);
             }
         }
-        for entry in &self.listing.entries {
-            if let ListEntry::Prefix(prefix) = entry {
-                xml.open("CommonPrefixes");
-                xml.text("Prefix", &self.encoding.name(prefix));
-                xml.close();
-            }
-        }
+        let prefixes = self.listing.entries.iter().filter_map(|entry| match entry {
+            ListEntry::Prefix(prefix) => Some(prefix),
+            ListEntry::Object { .. } => None,
+        });
+        self.encoding.write_prefixes(xml, prefixes);
     }
 }
 
@@ -123,10 +119,7 @@ pub(super) fn write_fields(xml: &mut Writer, head: &ObjectHead, owner: Option<&O
     if let Some(owner) = owner {
         owner.write(xml, "Owner");
     }
-    xml.text(
-        "StorageClass",
-        head.header(STORAGE_CLASS).unwrap_or("STANDARD"),
-    );
+    xml.text("StorageClass", metadata::storage_class(&head.headers));
 }
 
 /// Answers ListObjects.

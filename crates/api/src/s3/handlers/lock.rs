@@ -59,8 +59,8 @@ pub fn get_configuration(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     match &bucket.lock {
         Some(lock) => Ok(respond::xml(lock::configuration_document(lock))),
         None => {
-            let none = S3Error::from(Code::ObjectLockConfigurationNotFoundError);
-            Err(none.with("BucketName", &bucket.name))
+            let none = Code::ObjectLockConfigurationNotFoundError;
+            Err(S3Error::of_bucket(none, &bucket.name))
         }
     }
 }
@@ -119,6 +119,14 @@ async fn read(call: &mut Call<'_>, op: ObjectOp) -> S3Result<ObjectLock> {
     Ok(asked)
 }
 
+/// Returns what was read before the decision, or else reads it.
+async fn asked(call: &mut Call<'_>, op: ObjectOp) -> S3Result<ObjectLock> {
+    match call.asked_lock {
+        Some(asked) => Ok(asked),
+        None => read(call, op).await,
+    }
+}
+
 /// Reads it before the decision, if a policy depends on it.
 pub async fn read_early(
     call: &mut Call<'_>,
@@ -135,10 +143,7 @@ pub async fn read_early(
 /// Answers PutObjectRetention.
 pub async fn put_retention(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     check_lock(on)?;
-    let asked = match call.asked_lock {
-        Some(asked) => asked,
-        None => read(call, ObjectOp::PutObjectRetention).await?,
-    };
+    let asked = asked(call, ObjectOp::PutObjectRetention).await?;
     let retention = asked.retention;
     let bypass = may_bypass(call, on)?;
     change(call, on, LockChange::Retention { retention, bypass }).await
@@ -157,10 +162,7 @@ pub async fn get_legal_hold(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Res
 /// Answers PutObjectLegalHold.
 pub async fn put_legal_hold(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     check_lock(on)?;
-    let asked = match call.asked_lock {
-        Some(asked) => asked,
-        None => read(call, ObjectOp::PutObjectLegalHold).await?,
-    };
+    let asked = asked(call, ObjectOp::PutObjectLegalHold).await?;
     let hold = asked.legal_hold == Some(true);
     change(call, on, LockChange::LegalHold(hold)).await
 }

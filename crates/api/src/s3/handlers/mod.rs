@@ -5,14 +5,16 @@ mod attributes;
 mod buckets;
 mod complete;
 mod copy;
-pub(crate) mod cors;
+mod cors;
 mod delete;
+mod encoding;
 mod encryption;
 pub(crate) mod get;
 mod lifecycle;
 mod listen;
 mod listing;
 mod lock;
+mod made;
 mod notification;
 mod parts;
 pub(crate) mod policy;
@@ -22,13 +24,13 @@ mod tagging;
 mod unconfigured;
 mod uploads;
 mod versions;
-pub(crate) mod website;
+mod website;
 
 use archipel_model::{Bucket, Checksum, VersionId};
 
 use super::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use super::call::Call;
-use super::checksum::{self, Algorithm};
+use super::checksum::{self, Algorithm, Value};
 use super::error::{Code, S3Error, S3Result};
 use super::respond::{self, Answer};
 use super::route::{BucketOp, ObjectOp, Operation};
@@ -247,8 +249,18 @@ fn refuse_locks(call: &Call<'_>, operation: Operation) -> S3Result<()> {
 
 /// Tells the version of an object, if its bucket has versions.
 fn set_version_header(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result<()> {
+    set_version_in(answer, "x-amz-version-id", bucket, id)
+}
+
+/// Tells a version in this header, if its bucket has versions.
+fn set_version_in(
+    answer: &mut Answer,
+    header: &'static str,
+    bucket: &Bucket,
+    id: VersionId,
+) -> S3Result<()> {
     match id != VersionId::Null || bucket.versioning.has_versions() {
-        true => respond::set(answer, "x-amz-version-id", &id.to_string()),
+        true => respond::set(answer, header, &id.to_string()),
         false => Ok(()),
     }
 }
@@ -294,6 +306,13 @@ fn write_checksum(xml: &mut Writer, checksum: &Checksum) {
     }
 }
 
+/// Writes the element of a part's checksum, if there is one. Parts have no kind.
+fn write_part_checksum(xml: &mut Writer, checksum: Option<&Checksum>) {
+    if let Some(value) = checksum.and_then(Value::of_stored) {
+        xml.text(value.algorithm.element(), &value.to_base64());
+    }
+}
+
 /// Sets the checksum's header, and its kind.
 fn set_checksum(answer: &mut Answer, checksum: &Checksum) -> S3Result<()> {
     if let Some(algorithm) = Algorithm::of_name(&checksum.algorithm) {
@@ -305,69 +324,4 @@ fn set_checksum(answer: &mut Answer, checksum: &Checksum) -> S3Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// Returns a number among the parameters, cut to `most`.
-fn count_parameter(call: &Call<'_>, name: &str, default: usize, most: usize) -> S3Result<usize> {
-    let Some(text) = call
-        .target
-        .query
-        .single(name)?
-        .filter(|text| !text.is_empty())
-    else {
-        return Ok(default);
-    };
-    match text.parse::<i32>() {
-        Ok(number) if number >= 0 => Ok((number as usize).min(most)),
-        _ => {
-            let why = format!("Provided {name} not an integer or within integer range");
-            Err(S3Error::argument(name, text, why))
-        }
-    }
-}
-
-/// The encoding of names in a listing.
-#[derive(Clone, Copy)]
-struct Encoding {
-    url: bool,
-}
-
-impl Encoding {
-    fn of(call: &Call<'_>) -> S3Result<Encoding> {
-        match call.target.query.single("encoding-type")? {
-            None | Some("") => Ok(Encoding { url: false }),
-            Some("url") => Ok(Encoding { url: true }),
-            Some(other) => {
-                let why = "Invalid Encoding Method specified in Request";
-                Err(S3Error::argument("encoding-type", other, why))
-            }
-        }
-    }
-
-    fn name(self, name: &str) -> String {
-        if self.url {
-            super::uri::encode_path(name)
-        } else {
-            name.to_owned()
-        }
-    }
-
-    /// Returns the name after which the next page begins, encoded.
-    ///
-    /// # Errors
-    /// [`Code::InvalidArgument`] if XML cannot hold it: the next page would begin elsewhere, and keys would
-    /// be left out.
-    fn marker(self, name: &str) -> S3Result<String> {
-        if !self.url && !name.chars().all(super::xml::is_legal) {
-            let why = "A page ends at a key that XML cannot hold. Ask with encoding-type=url.";
-            return Err(S3Error::argument("encoding-type", "", why));
-        }
-        Ok(self.name(name))
-    }
-
-    fn write(self, xml: &mut Writer) {
-        if self.url {
-            xml.text("EncodingType", "url");
-        }
-    }
 }

@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use archipel_model::{MAX_PART_NUMBER, Part, PartMeta, Upload};
+use archipel_model::{MAX_PART_NUMBER, Part, PartMeta, PartWriter, Upload};
 
-use super::MAX_PUT_BYTES;
-use super::copy::{open_source, set_source_version_header};
+use super::copy::{SOURCE_VERSION, check_source_size, open_source};
 use super::put::{check_size, stored};
 use super::uploads::upload_id;
+use super::{set_version_in, write_part_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
-use crate::s3::checksum::{Algorithm, Expected, Value, Wanted};
+use crate::s3::checksum::{Algorithm, Digests, Expected, Value, Wanted};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lock;
 use crate::s3::range;
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
-use crate::s3::sse;
+use crate::s3::sse::{self, PartKey};
 use crate::s3::transfer::transfer;
 use crate::s3::xml::Writer;
 
@@ -31,10 +31,7 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     lock::check_part_digest(&expected, upload.meta.lock, on.bucket().lock.as_ref())?;
     let key = sse::of_part(call, on, &upload).await?;
 
-    let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
-    if let Some(key) = &key {
-        writer.encrypt(&key.key, key.kind)?;
-    }
+    let mut writer = begin(call, on, &upload, number, key.as_ref())?;
     let wanted = expected.wanted_with(kept_algorithm(&upload));
     let moved = transfer(&mut call.body, &mut writer, wanted, length).await?;
     if moved.size != length {
@@ -46,11 +43,7 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         (Some(algorithm), _) => moved.digests.value(algorithm).map(Value::stored),
         _ => Some(moved.digests.checksum.stored()),
     };
-    let meta = PartMeta {
-        etag: moved.digests.etag(),
-        checksum: Some(moved.digests.checksum.stored()),
-    };
-    let part = writer.finish(meta).await?;
+    let part = writer.finish(meta_of(&moved.digests)).await?;
     let mut answer = stored(&part.etag, shown.as_ref())?;
     // The kind is of objects.
     answer.headers_mut().remove("x-amz-checksum-type");
@@ -66,6 +59,28 @@ async fn to_write(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Upload
     Ok(found.await?)
 }
 
+/// Begins a part, encrypted as its upload is.
+fn begin(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    upload: &Upload,
+    number: u16,
+    key: Option<&PartKey>,
+) -> S3Result<PartWriter> {
+    let mut writer = call.model.begin_part(on.bucket(), upload, number)?;
+    if let Some(key) = key {
+        writer.encrypt(&key.key, key.kind)?;
+    }
+    Ok(writer)
+}
+
+fn meta_of(digests: &Digests) -> PartMeta {
+    PartMeta {
+        etag: digests.etag(),
+        checksum: Some(digests.checksum.stored()),
+    }
+}
+
 fn part_number(call: &Call<'_>) -> S3Result<u16> {
     let text = call.target.query.single("partNumber")?.unwrap_or_default();
     let plain = text.bytes().all(|b| b.is_ascii_digit());
@@ -79,20 +94,18 @@ fn part_number(call: &Call<'_>) -> S3Result<u16> {
 
 /// Returns the algorithm of an upload's parts: the one that was chosen, or S3's default.
 pub fn kept_algorithm(upload: &Upload) -> Algorithm {
-    let chosen = upload.meta.checksum_algorithm.as_deref();
-    chosen
-        .and_then(Algorithm::of_name)
-        .unwrap_or(Algorithm::Crc64Nvme)
+    chosen_algorithm(upload).unwrap_or(Algorithm::Crc64Nvme)
+}
+
+/// Returns the algorithm that was chosen for an upload.
+fn chosen_algorithm(upload: &Upload) -> Option<Algorithm> {
+    let name = upload.meta.checksum_algorithm.as_deref();
+    name.and_then(Algorithm::of_name)
 }
 
 /// Checks that a part's checksum is of the algorithm that was chosen for the upload.
 fn check_algorithm(upload: &Upload, expected: &Expected) -> S3Result<()> {
-    let chosen = upload
-        .meta
-        .checksum_algorithm
-        .as_deref()
-        .and_then(Algorithm::of_name);
-    match (chosen, expected.algorithm()) {
+    match (chosen_algorithm(upload), expected.algorithm()) {
         (Some(chosen), Some(declared)) if chosen != declared => {
             let lower = |algorithm: Algorithm| algorithm.name().to_ascii_lowercase();
             let why = format!(
@@ -117,28 +130,18 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
 
     let (source_id, source_bucket) = (source.reader.metadata().id, source.on.bucket().clone());
     let mut content = source.reader.stream(range);
-    let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
-    if let Some(key) = &key {
-        writer.encrypt(&key.key, key.kind)?;
-    }
-    let wanted = Wanted {
-        kept: kept_algorithm(&upload),
-        declared: None,
-        sha256: false,
-    };
+    let mut writer = begin(call, on, &upload, number, key.as_ref())?;
+    let wanted = Wanted::of_copy(kept_algorithm(&upload));
     let copying = async move {
         let moved = transfer(&mut content, &mut writer, wanted, length).await?;
         if moved.size != length {
             return Err(Code::InternalError.into());
         }
-        let meta = PartMeta {
-            etag: moved.digests.etag(),
-            checksum: Some(moved.digests.checksum.stored()),
-        };
-        Ok(copy_result(&writer.finish(meta).await?))
+        let part = writer.finish(meta_of(&moved.digests)).await?;
+        Ok(copy_result(&part))
     };
     let mut answer = slow::answer(copying).await?;
-    set_source_version_header(&mut answer, &source_bucket, source_id)?;
+    set_version_in(&mut answer, SOURCE_VERSION, &source_bucket, source_id)?;
     if let Some(key) = &key {
         key.headers.set_on(&mut answer)?;
     }
@@ -149,9 +152,7 @@ fn copy_result(part: &Part) -> Writer {
     let mut xml = Writer::new("CopyPartResult");
     xml.text("LastModified", &respond::iso_seconds(part.modified_ms));
     xml.text("ETag", &respond::quoted(&part.etag));
-    if let Some(value) = part.checksum.as_ref().and_then(Value::of_stored) {
-        xml.text(value.algorithm.element(), &value.to_base64());
-    }
+    write_part_checksum(&mut xml, part.checksum.as_ref());
     xml
 }
 
@@ -174,10 +175,6 @@ fn copied_range(call: &Call<'_>, size: u64) -> S3Result<Range<u64>> {
             exact
         }
     };
-    if range.end - range.start > MAX_PUT_BYTES {
-        let why = "The specified copy source is larger than the maximum allowable size for a copy \
-                   source: 5368709120";
-        return Err(S3Error::new(Code::InvalidRequest, why));
-    }
+    check_source_size(range.end - range.start)?;
     Ok(range)
 }

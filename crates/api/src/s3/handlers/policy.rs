@@ -111,11 +111,8 @@ pub fn status(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 }
 
 fn policy(on: &Authorised<OnBucket>) -> S3Result<&BucketPolicy> {
-    let none = || {
-        let error = S3Error::from(Code::NoSuchBucketPolicy);
-        error.with("BucketName", &on.bucket().name)
-    };
-    on.bucket().policy.as_ref().ok_or_else(none)
+    let policy = on.bucket().policy.as_ref();
+    policy.ok_or_else(|| S3Error::of_bucket(Code::NoSuchBucketPolicy, &on.bucket().name))
 }
 
 /// Answers PutPublicAccessBlock.
@@ -153,10 +150,8 @@ const BLOCKS: [&str; 4] = [
 
 /// Answers GetPublicAccessBlock.
 pub fn get_block(on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let none = || {
-        let error = S3Error::from(Code::NoSuchPublicAccessBlockConfiguration);
-        error.with("BucketName", &on.bucket().name)
-    };
+    let code = Code::NoSuchPublicAccessBlockConfiguration;
+    let none = || S3Error::of_bucket(code, &on.bucket().name);
     let block = on.bucket().public_access_block.ok_or_else(none)?;
     let mut xml = Writer::new("PublicAccessBlockConfiguration");
     let values = [
@@ -195,10 +190,8 @@ pub async fn put_ownership(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
 
 /// Answers GetBucketOwnershipControls.
 pub fn get_ownership(on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let none = || {
-        let error = S3Error::from(Code::OwnershipControlsNotFoundError);
-        error.with("BucketName", &on.bucket().name)
-    };
+    let code = Code::OwnershipControlsNotFoundError;
+    let none = || S3Error::of_bucket(code, &on.bucket().name);
     let ownership = on.bucket().ownership.ok_or_else(none)?;
     let mut xml = Writer::new("OwnershipControls");
     xml.open("Rule");

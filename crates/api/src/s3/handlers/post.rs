@@ -1,50 +1,40 @@
 //! PostObject: an upload from a browser's form.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+mod sign_in;
 
-use archipel_model::{AccessKey, ObjectMeta};
+use std::collections::VecDeque;
+
+use archipel_model::{Checksum, Condition, ObjectHead, ObjectMeta};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 
-use super::{MAX_PUT_BYTES, refuse_locks, set_checksum, set_version_header};
+use super::made::{self, Made};
+use super::{MAX_PUT_BYTES, refuse_locks, set_checksum};
 use crate::s3::acl;
-use crate::s3::auth::{self, Caller, Credential};
+use crate::s3::auth::{self, Authorised, OnObject};
 use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Expected};
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::lifecycle;
 use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::post::{Event, Fields, FormReader, Policy};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
-use crate::s3::route::{ObjectOp, Operation, refuse_headers};
-use crate::s3::signed;
-use crate::s3::sigv2;
-use crate::s3::sigv4::{ALGORITHM, Lookup, PolicyFields, Verifier};
-use crate::s3::sse;
+use crate::s3::route::{ObjectOp, Operation};
+use crate::s3::sigv4::{Lookup, Verifier};
+use crate::s3::sse::{self, EncryptionHeaders};
 use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::{Source, transfer};
 use crate::s3::uri;
 use crate::s3::xml::Writer;
 
+use sign_in::sign_in;
+
 /// The most bytes of a form besides its file.
 const MAX_OVERHEAD: u64 = 1 << 20;
-
-/// The fields of a signature of version 4.
-const SIGNATURE: [&str; 4] = [
-    "x-amz-algorithm",
-    "x-amz-credential",
-    "x-amz-date",
-    "x-amz-signature",
-];
-
-/// The fields of a signature of version 2.
-const VERSION_2: [&str; 2] = ["awsaccesskeyid", "signature"];
 
 /// Returns the error for a signed request: what is no form is refused as S3 does, and a form is
 /// signed by its fields only.
@@ -65,59 +55,60 @@ pub async fn post_object(
     let content_type = call.header("content-type")?.unwrap_or_default();
     // Of a form, the fields count.
     refuse_locks(call, Operation::PostObject)?;
+    sse::refuse_headers(call, Operation::PostObject)?;
     let mut form = Form::new(content_type)?;
     if call.content_length()? > MAX_PUT_BYTES + MAX_OVERHEAD {
         return Err(Code::EntityTooLarge.into());
     }
     let fields = form.fields(&mut call.body).await?;
-    let session = match fields.get(signed::TOKEN) {
-        Some(token) => Some(call.model.key_of_token(token).await?),
-        None => None,
-    };
-    let of_session = session.as_ref().map(signed::of_session);
-    let lookup: Lookup<'_> = match &of_session {
-        Some(of_session) => of_session,
-        None => {
-            learn_key(call, lookup, &fields).await?;
-            lookup
-        }
-    };
-    let (signer, policy) = authenticate(call, verifier, version_2, lookup, &fields, &bucket)?;
-    let caller = match signer {
-        Some((key, credential)) => {
-            Caller::verified(call.model, &call.rates, &key, credential).await?
-        }
-        None => Caller::anonymous(),
-    };
-    call.name(&caller);
-    if let Some(key) = caller.key() {
-        call.model.find_bucket_of_key(key, &bucket).await?;
-    }
+    let signed = sign_in(call, verifier, version_2, lookup, &fields, &bucket).await?;
+    let (caller, policy) = signed;
     let key = fields.key()?;
     call.learned.key = Some(key.clone());
     check_key(&key)?;
-    let headers = field_headers(&fields)?;
+    call.form = Some(field_headers(&fields)?);
     let tags = fields.get("tagging").filter(|text| !text.is_empty());
     let tags = tags.map(|text| tagging::of_object(text.as_bytes()));
     call.tags = tags.transpose()?;
-    call.form = Some(headers.clone());
     call.creates = Some(true);
     // Policies are told the condition, so it must hold.
     let condition = precondition::of_write(call.headers)?;
     let on = auth::object(call, &caller, ObjectOp::PutObject, &bucket, &key).await?;
-    let acl = acl::of_new(call.model, &headers, on.bucket())?;
-    let lock = lock::of_headers(&headers, call.now_ms())?;
+    let stored = store(call, &on, form, &policy, condition).await?;
+    let mut answer = answer(call, &fields, &bucket, &key, &stored.head.etag)?;
+    set_checksum(&mut answer, &stored.checksum)?;
+    stored.encryption.set_on(&mut answer)?;
+    let made = Made::of(call.model, on.bucket(), &key, &stored.head);
+    made.set_on(&mut answer, on.bucket())?;
+    Ok(answer)
+}
+
+/// An object that a form made.
+struct Stored {
+    head: ObjectHead,
+    checksum: Checksum,
+    encryption: EncryptionHeaders,
+}
+
+/// Stores the file of a form, as its fields describe it.
+async fn store(
+    call: &mut Call<'_>,
+    on: &Authorised<OnObject>,
+    mut form: Form,
+    policy: &Policy,
+    condition: Condition,
+) -> S3Result<Stored> {
+    let headers = call.described_by();
+    let acl = acl::of_new(call.model, headers, on.bucket())?;
+    let lock = lock::of_headers(headers, call.now_ms())?;
     let encryption = sse::of_new(call, on.bucket())?;
-    let expected = Expected::of(&headers, None, false)?;
-    expected.check_announced(&headers, "x-amz-checksum-algorithm")?;
+    let expected = Expected::of(headers, None, false)?;
+    expected.check_announced(headers, "x-amz-checksum-algorithm")?;
     lock::check_digest(&expected, lock, on.bucket().lock.as_ref())?;
-    let kept = metadata::of_headers(&headers)?;
+    let kept = metadata::of_headers(headers)?;
     let tags = call.tags.take().unwrap_or_default();
 
-    let mut writer = call.model.begin_object(on.bucket(), on.key())?;
-    if let Some(new) = &encryption {
-        writer.encrypt(&new.seal(call, on.bucket(), on.key()).await?)?;
-    }
+    let mut writer = made::begin(call, on, encryption.as_ref()).await?;
     let most = (*policy.length.end()).min(MAX_PUT_BYTES);
     let wanted = expected.wanted(Algorithm::Crc64Nvme);
     let mut file = File {
@@ -141,96 +132,11 @@ pub async fn post_object(
         tags,
         acl,
     };
-    let head = writer.finish(meta, condition).await?;
-    let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
-    set_version_header(&mut answer, on.bucket(), head.id)?;
-    set_checksum(&mut answer, &checksum)?;
-    sse::headers_of_new(encryption.as_ref()).set_on(&mut answer)?;
-    let expiration = lifecycle::expiration(call.model, on.bucket(), &key, &head);
-    lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
-    Ok(answer)
-}
-
-/// Fetches an unknown key: another node may have made it a moment ago.
-async fn learn_key(call: &Call<'_>, lookup: Lookup<'_>, fields: &Fields) -> S3Result<()> {
-    let credential = fields.get("x-amz-credential");
-    let id = credential.and_then(|credential| credential.split('/').next());
-    let id = id.or_else(|| fields.get(VERSION_2[0]));
-    if let Some(id) = id
-        && lookup(id)?.is_none()
-    {
-        call.model.find_access_key(id).await?;
-    }
-    Ok(())
-}
-
-/// The key that signed a form, and how.
-type Signed = (Arc<AccessKey>, Credential);
-
-/// Checks the policy's signature, then its conditions. Returns the key that signed it.
-fn authenticate(
-    call: &Call<'_>,
-    verifier: &Verifier,
-    version_2: bool,
-    lookup: Lookup<'_>,
-    fields: &Fields,
-    bucket: &str,
-) -> S3Result<(Option<Signed>, Policy)> {
-    let signs = |(name, _): (&str, &str)| SIGNATURE.contains(&name) || VERSION_2.contains(&name);
-    let Some(encoded) = fields.get("policy") else {
-        // Where everybody may put objects, a form needs no policy.
-        return match fields.iter().any(signs) {
-            true => Err(Code::AccessDenied.into()),
-            false => {
-                refuse_fields(fields)?;
-                Ok((None, Policy::unlimited()))
-            }
-        };
-    };
-    let of_version_4 = fields.iter().any(|(name, _)| SIGNATURE.contains(&name));
-    let (key, version) = match fields.get(VERSION_2[0]) {
-        Some(id) if version_2 && !of_version_4 => {
-            let signature = fields.required(VERSION_2[1])?;
-            (sigv2::verify_policy(encoded, id, signature, lookup)?, "AWS")
-        }
-        Some(_) => return Err(sigv2::unsupported()),
-        None => {
-            let signed = PolicyFields {
-                algorithm: fields.required(SIGNATURE[0])?,
-                credential: fields.required(SIGNATURE[1])?,
-                date: fields.required(SIGNATURE[2])?,
-                signature: fields.required(SIGNATURE[3])?,
-            };
-            let key = verifier.verify_policy(encoded, &signed, call.now_ms(), lookup)?;
-            (key, ALGORITHM)
-        }
-    };
-    let policy = Policy::parse(encoded)?;
-    policy.check(fields, bucket, call.now_ms())?;
-    refuse_fields(fields)?;
-    let credential = Credential {
-        version,
-        kind: "POST",
-        age_ms: None,
-    };
-    Ok((Some((key, credential)), policy))
-}
-
-/// Refuses fields that would change the meaning of a form if they were implemented.
-fn refuse_fields(fields: &Fields) -> S3Result<()> {
-    refuse_headers(fields.iter().map(|(name, value)| (name, value.as_bytes())))?;
-    let conditions = ["if-match", "if-none-match"];
-    if let Some((name, _)) = fields
-        .iter()
-        .find(|(name, _)| name.starts_with("x-amz-grant-") || conditions.contains(name))
-    {
-        return Err(S3Error::not_implemented(&format!("The form field {name}")));
-    }
-    let tags = fields.get(tagging::HEADERS[0]);
-    match tags.is_some_and(|value| !value.is_empty()) {
-        true => Err(S3Error::not_implemented("The form field x-amz-tagging")),
-        false => Ok(()),
-    }
+    Ok(Stored {
+        head: writer.finish(meta, condition).await?,
+        checksum,
+        encryption: sse::headers_of_new(encryption.as_ref()),
+    })
 }
 
 /// Returns the fields that stand for headers.

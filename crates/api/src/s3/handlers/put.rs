@@ -3,13 +3,13 @@
 use archipel_model::{Bucket, Checksum, Condition, Error, Model, ObjectHead, ObjectMeta};
 use http::StatusCode;
 
-use super::{MAX_PUT_BYTES, set_checksum, set_version_header, with_key};
+use super::made::{self, Made};
+use super::{MAX_PUT_BYTES, set_checksum, with_key};
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Algorithm;
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::lifecycle;
 use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::precondition;
@@ -36,10 +36,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     if length > EARLY_BYTES {
         fail_early(call.model, on.bucket(), on.key(), &condition).await?;
     }
-    let mut writer = call.model.begin_object(on.bucket(), on.key())?;
-    if let Some(new) = &encryption {
-        writer.encrypt(&new.seal(call, on.bucket(), on.key()).await?)?;
-    }
+    let mut writer = made::begin(call, on, encryption.as_ref()).await?;
     let wanted = expected.wanted(Algorithm::Crc64Nvme);
     let moved = transfer(&mut call.body, &mut writer, wanted, length).await?;
     if moved.size != length {
@@ -57,10 +54,9 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let head = writer.finish(meta, condition).await;
     let head = head.map_err(|error| with_key(error, on.key()))?;
     let mut answer = stored(&head.etag, head.checksum.as_ref())?;
-    set_version_header(&mut answer, on.bucket(), head.id)?;
     sse::headers_of_new(encryption.as_ref()).set_on(&mut answer)?;
-    let expiration = lifecycle::expiration(call.model, on.bucket(), on.key(), &head);
-    lifecycle::set_expiration_header(&mut answer, expiration.as_deref())?;
+    let made = Made::of(call.model, on.bucket(), on.key(), &head);
+    made.set_on(&mut answer, on.bucket())?;
     Ok(answer)
 }
 

@@ -83,8 +83,7 @@ pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
 pub fn get_of_bucket(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
     if bucket.tags.is_empty() {
-        let none = S3Error::from(Code::NoSuchTagSet);
-        return Err(none.with("BucketName", &bucket.name));
+        return Err(S3Error::of_bucket(Code::NoSuchTagSet, &bucket.name));
     }
     Ok(respond::xml(tagging::document(&bucket.tags)))
 }

@@ -60,8 +60,8 @@ pub async fn put_logging(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Res
 
 /// Answers GetBucketReplication.
 pub fn replication(on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let none = S3Error::from(Code::ReplicationConfigurationNotFoundError);
-    Err(none.with("BucketName", &on.bucket().name))
+    let none = Code::ReplicationConfigurationNotFoundError;
+    Err(S3Error::of_bucket(none, &on.bucket().name))
 }
 
 /// Answers DeleteBucketReplication. There is none, and S3 confirms the deletion all the same.
@@ -82,8 +82,7 @@ pub fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
 }
 
 fn no_configuration(on: &Authorised<OnBucket>) -> S3Error {
-    let none = S3Error::from(Code::NoSuchConfiguration);
-    none.with("BucketName", &on.bucket().name)
+    S3Error::of_bucket(Code::NoSuchConfiguration, &on.bucket().name)
 }
 
 /// Answers the lists of configurations that have an id, and requests for one of them: there are

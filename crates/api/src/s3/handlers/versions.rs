@@ -2,8 +2,8 @@
 
 use archipel_model::{GivenVersion, VersionEntry, VersionListing, VersionQuery};
 
+use super::encoding::{Encoding, count_parameter};
 use super::listing::{ENTRY_BYTES, MAX_KEYS, write_fields};
-use super::{Encoding, count_parameter};
 use crate::s3::auth::{Authorised, OnBucket};
 use crate::s3::call::{Call, version_of};
 use crate::s3::error::{S3Error, S3Result};
@@ -15,15 +15,15 @@ use crate::s3::xml::Writer;
 /// `null`.
 pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let query = &call.target.query;
-    let given = |name: &str| Ok::<_, S3Error>(query.single(name)?.filter(|text| !text.is_empty()));
-    let (key_marker, version_marker) = (given("key-marker")?, query.single("version-id-marker")?);
+    let key_marker = query.single_text("key-marker")?;
+    let version_marker = query.single("version-id-marker")?;
     if version_marker == Some("") {
         let why = "A version-id marker cannot be empty.";
         return Err(S3Error::argument("version-id-marker", "", why));
     }
     let asked = VersionQuery {
         prefix: query.single("prefix")?.unwrap_or_default().to_owned(),
-        delimiter: given("delimiter")?.map(str::to_owned),
+        delimiter: query.single_text("delimiter")?.map(str::to_owned),
         after_key: key_marker.map(str::to_owned),
         after_version: None,
         limit: count_parameter(call, "max-keys", MAX_KEYS, MAX_KEYS)?,
@@ -51,9 +51,7 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     let mut xml = Writer::new("ListVersionsResult");
     xml.text("Name", &on.bucket().name);
     xml.text("Prefix", &encoding.name(&asked.prefix));
-    if let Some(delimiter) = &asked.delimiter {
-        xml.text("Delimiter", &encoding.name(delimiter));
-    }
+    encoding.write_delimiter(&mut xml, asked.delimiter.as_deref());
     xml.value("MaxKeys", asked.limit);
     encoding.write(&mut xml);
     xml.value("IsTruncated", page.truncated);
@@ -105,11 +103,9 @@ fn write_entries(xml: &mut Writer, page: &VersionListing, encoding: Encoding, ow
         }
         xml.close();
     }
-    for entry in &page.entries {
-        if let VersionEntry::Prefix(prefix) = entry {
-            xml.open("CommonPrefixes");
-            xml.text("Prefix", &encoding.name(prefix));
-            xml.close();
-        }
-    }
+    let prefixes = page.entries.iter().filter_map(|entry| match entry {
+        VersionEntry::Prefix(prefix) => Some(prefix),
+        VersionEntry::Version { .. } => None,
+    });
+    encoding.write_prefixes(xml, prefixes);
 }

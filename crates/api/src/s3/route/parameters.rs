@@ -4,7 +4,7 @@ use http::Method;
 
 use crate::s3::error::{S3Error, S3Result};
 use crate::s3::target::Target;
-use crate::s3::uri::Query;
+use crate::s3::uri::{self, Query};
 
 /// S3's sub-resources: parameters that select another operation.
 pub const SUB_RESOURCES: [&str; 46] = [
@@ -94,7 +94,8 @@ pub fn sub_resource<'q>(method: &Method, query: &'q Query) -> S3Result<Option<&'
             && value.is_empty()
             && !PLAIN_PARAMETERS.contains(name)
             && !name.starts_with("response-")
-            && !is_amz(name)
+            // A parameter of the signature, or a header.
+            && !uri::begins_with(name, "x-amz-")
     };
     let all = || query.iter().filter(known).map(|(name, _)| name);
     // These two say more about a listing and about `select`.
@@ -110,12 +111,6 @@ pub fn sub_resource<'q>(method: &Method, query: &'q Query) -> S3Result<Option<&'
         }
         None => Ok(Some(first)),
     }
-}
-
-/// Returns true for a parameter of the signature or a header in the query.
-fn is_amz(name: &str) -> bool {
-    let prefix = name.get(..6);
-    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-"))
 }
 
 /// Returns true if a request asks to listen to events of a bucket or of all. The parameter is no

@@ -1,6 +1,5 @@
 //! One request on its way: address, route, signature, then the operation.
 
-use archipel_base::boxed;
 use archipel_model::{Cause, Creation, Model};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
@@ -9,73 +8,50 @@ use super::Shared;
 use crate::iam;
 use crate::s3::auth::{self, Caller};
 use crate::s3::body::RequestBody;
-use crate::s3::call::{Call, Learned};
+use crate::s3::call::Call;
+use crate::s3::endpoint::{Learned, RequestHead, Responded};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::{ObjectOp, Operation, refuse_headers, route};
-use crate::s3::signed::{signed_with, token};
-use crate::s3::sigv4::{Lookup, SignedParts, unsigned_payload};
+use crate::s3::sigv4::{Lookup, unsigned_payload};
 use crate::s3::target::Target;
-use crate::s3::{cors, handlers, hoisted, signer};
-use crate::serve::{Peer, Secure};
+use crate::s3::{cors, handlers, hoisted};
 
 /// One request on its way to an answer.
 pub(super) struct Exchange<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) parts: &'a Parts,
-    /// For counters and the log.
-    pub(super) operation: &'static str,
+    pub(super) head: &'a RequestHead,
     pub(super) target: Option<Target>,
-    /// For the audit log.
-    pub(super) learned: Learned,
-    pub(super) request_id: &'a str,
+    pub(super) learned: &'a mut Learned,
 }
 
 impl Exchange<'_> {
     /// Returns the answer, and the body as far as it was read.
-    #[boxed]
-    pub(super) async fn answer(
-        &mut self,
-        body: RequestBody,
-    ) -> (S3Result<Answer>, Option<RequestBody>) {
-        let (parts, rates) = (self.parts, &self.shared.config.rates);
-        let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
-        if peer.is_some_and(|address| !rates.admits_address(address)) {
-            return (Err(Code::SlowDown.into()), Some(body));
-        }
-        let domains = &self.shared.config.base_domains;
+    pub(super) async fn answer(&mut self, mut body: Box<RequestBody>) -> Responded {
+        let (shared, parts) = (self.shared, &*self.head.parts);
+        let domains = &shared.config.base_domains;
         let target = match Target::of(&parts.uri, &parts.headers, parts.version, domains) {
             Ok(target) => &*self.target.insert(target),
-            Err(error) => return (Err(error), Some(body)),
+            Err(error) => return (Err(error), Some(*body)),
         };
+        self.learned.bucket.clone_from(&target.bucket);
+        self.learned.key.clone_from(&target.key);
         if iam::service::is_asked(parts, target) {
             let asked = iam::service::Asked {
-                model: &self.shared.model,
-                door: &self.shared.iam,
-                rates,
-                parts,
+                model: &shared.frontend.model,
+                apis: &shared.iam,
+                rates: &shared.frontend.rates,
+                head: self.head,
                 target,
-                now_ms: self.shared.clock.now_millis(),
-                peer,
-                secure: parts.extensions.get::<Secure>().is_some(),
-                request_id: self.request_id,
+                now_ms: shared.clock.now_millis(),
             };
-            let mut body = body;
-            let outcome = Box::pin(iam::service::answer(&asked, &mut body)).await;
-            self.operation = outcome.action;
-            self.learned = outcome.learned;
-            if let Some(cause) = outcome.cause {
-                let (request_id, operation) = (self.request_id, outcome.action);
-                tracing::error!(request_id, operation, cause, "a request failed");
-            }
-            return (Ok(outcome.answer), Some(body));
+            let answer = iam::service::answer(&asked, &mut body, self.learned);
+            return (Ok(Box::pin(answer).await), Some(*body));
         }
         if parts.method == Method::OPTIONS {
-            self.operation = "Preflight";
-            return (
-                preflight(&self.shared.model, target, &parts.headers),
-                Some(body),
-            );
+            self.learned.operation = "Preflight";
+            let answer = preflight(&shared.frontend.model, target, &parts.headers);
+            return (answer, Some(*body));
         }
         let merged = hoisted::merge(&target.query, &parts.headers);
         let headers = merged.as_deref().unwrap_or(&parts.headers);
@@ -84,36 +60,41 @@ impl Exchange<'_> {
             Ok(headers) => route(&parts.method, target, headers),
             Err(error) => Err(error.clone()),
         };
-        let model = self.shared.model.because(Cause {
-            creation: match &routed {
-                Ok(Operation::PostObject) => Creation::Post,
-                Ok(Operation::Object(ObjectOp::CopyObject)) => Creation::Copy,
-                _ => Creation::Put,
-            },
-            address: peer.map(|peer| peer.to_canonical().to_string()),
-            request_id: self.request_id.to_owned(),
-            ..Cause::default()
-        });
+        if let Ok(operation) = &routed {
+            self.learned.operation = operation.name();
+        }
+        let model = shared.frontend.model.because(cause(self.head, &routed));
         let mut call = Call::new(
             &model,
-            &self.shared.clock,
-            &self.shared.config.region,
+            &shared.clock,
+            &shared.config.region,
             target,
             headers,
-            body,
+            *body,
+            self.learned,
         );
-        call.peer = peer;
-        call.rates = rates.clone();
-        call.plain_keys = self.shared.config.plain_keys;
-        if parts.extensions.get::<Secure>().is_some() {
+        call.peer = self.head.peer();
+        call.rates = shared.frontend.rates.clone();
+        call.plain_keys = shared.config.plain_keys;
+        if self.head.is_secure() {
             call.scheme = "https";
         }
-        if let Ok(operation) = &routed {
-            self.operation = operation.name();
-        }
-        let result = respond_to(self.shared, &mut call, parts, routed).await;
-        self.learned = call.learned;
+        let result = respond_to(shared, &mut call, parts, routed).await;
         (result, Some(call.body))
+    }
+}
+
+/// Returns the cause of the changes that a request makes, for events.
+fn cause(head: &RequestHead, routed: &S3Result<Operation>) -> Cause {
+    Cause {
+        creation: match routed {
+            Ok(Operation::PostObject) => Creation::Post,
+            Ok(Operation::Object(ObjectOp::CopyObject)) => Creation::Copy,
+            _ => Creation::Put,
+        },
+        address: head.peer().map(|peer| peer.to_canonical().to_string()),
+        request_id: head.id.clone(),
+        ..Cause::default()
     }
 }
 
@@ -124,33 +105,15 @@ async fn respond_to(
     parts: &Parts,
     routed: S3Result<Operation>,
 ) -> S3Result<Answer> {
-    let lookup = |id: &str| Ok(shared.model.access_key(id)?);
-    let signed = SignedParts {
-        method: &parts.method,
-        path: &call.target.path,
-        query: &call.target.query,
-        headers: &parts.headers,
-        host: &call.target.host,
-    };
-    let (now_ms, target) = (call.now_ms(), call.target);
-    let session = token(&parts.headers, &call.target.query)?;
-    let verify = |lookup: Lookup<'_>| {
-        let version_2 = shared.config.signature_v2;
-        signer::verify(&shared.verifier, version_2, &signed, target, now_ms, lookup)
-    };
-    let Some(verified) = signed_with(&shared.model, session, verify).await? else {
+    let version_2 = shared.config.signature_v2;
+    let signed = call.identify(parts, &shared.verifier, version_2).await?;
+    let Some((caller, signer)) = signed else {
+        let lookup = |id: &str| Ok(shared.frontend.model.access_key(id)?);
         return respond_to_anonymous(shared, call, &lookup, routed).await;
     };
-    call.learned.who = Some(verified.key.id.clone());
-    let (key, credential) = (&verified.key, verified.credential);
-    let caller = Caller::verified(&shared.model, &call.rates, key, credential).await?;
-    call.name(&caller);
     let operation = routed?;
     check_headers(call.headers)?;
-    call.set_payload(verified.payload, verified.chunks.as_ref())?;
-    if let Some(name) = call.target.bucket.as_deref() {
-        shared.model.find_bucket_of_key(&verified.key, name).await?;
-    }
+    call.accept(&signer).await?;
     handlers::dispatch(call, &caller, operation).await
 }
 
@@ -173,7 +136,7 @@ async fn respond_to_anonymous(
                 .target
                 .bucket
                 .as_deref()
-                .map(|name| shared.model.bucket(name));
+                .map(|name| shared.frontend.model.bucket(name));
             // The cache only: anybody can send such requests, and they must cost nothing.
             if bucket.transpose()?.flatten().is_none() {
                 return Err(Code::AccessDenied.into());

@@ -40,6 +40,13 @@ impl Timestamp {
         })
     }
 
+    /// Returns the second of a time in milliseconds since 1970; `None` for one that has no date.
+    pub fn at(millis: u64) -> Option<Timestamp> {
+        let seconds = i64::try_from(millis / 1000).ok()?;
+        let time = OffsetDateTime::from_unix_timestamp(seconds).ok()?;
+        Timestamp::parse(&time.format(BASIC).ok()?)
+    }
+
     /// Reads a `Date` header: what is signed is its time in the basic form.
     fn of_http_date(text: &str) -> Option<Timestamp> {
         let time: OffsetDateTime = httpdate::parse_http_date(text).ok()?.into();

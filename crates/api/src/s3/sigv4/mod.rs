@@ -8,6 +8,7 @@
 mod canonical;
 mod chunk;
 mod credential;
+mod errors;
 mod payload;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use ring::{digest, hmac};
 
 pub use chunk::ChunkSigner;
 pub use credential::{Scope, Timestamp, iso};
+pub(super) use errors::{mismatch, unknown_key, unsupported_mechanism};
 pub use payload::unsigned_payload;
 
 use self::canonical::{Candidate, string_to_sign};
@@ -71,7 +73,7 @@ pub struct Verified {
     pub payload: Payload,
     /// Checks the chunks of a signed chunked body.
     pub chunks: ChunkSigner,
-    /// How the request was signed.
+    /// The kind of the signature.
     pub credential: Credential,
 }
 
@@ -199,7 +201,9 @@ impl Verifier {
             expected.get_or_insert((text, canonical));
         }
         let (text, canonical) = expected.unwrap_or_default();
-        Err(mismatch(presented, &text, &canonical))
+        let id = &presented.scope.access_key;
+        let error = mismatch(id, &text, &presented.signature);
+        Err(error.with("CanonicalRequest", String::from_utf8_lossy(&canonical)))
     }
 
     /// Checks the signature of a POST policy and gives the access key.
@@ -280,20 +284,24 @@ impl Verifier {
     }
 
     fn signing_key(&self, key: &AccessKey, scope: &Scope) -> hmac::Key {
-        let first = format!("AWS4{}", key.secret.expose());
-        let steps = [
+        signing_key(
+            key.secret.expose(),
             &scope.date,
-            scope.region.as_str(),
+            &scope.region,
             self.service,
-            "aws4_request",
-        ];
-        let mut key = hmac::Key::new(hmac::HMAC_SHA256, first.as_bytes());
-        for step in steps {
-            let tag = hmac::sign(&key, step.as_bytes());
-            key = hmac::Key::new(hmac::HMAC_SHA256, tag.as_ref());
-        }
-        key
+        )
     }
+}
+
+/// Derives the key that signs the requests of a day to a service.
+pub(crate) fn signing_key(secret: &str, date: &str, region: &str, service: &str) -> hmac::Key {
+    let first = format!("AWS4{secret}");
+    let mut key = hmac::Key::new(hmac::HMAC_SHA256, first.as_bytes());
+    for step in [date, region, service, "aws4_request"] {
+        let tag = hmac::sign(&key, step.as_bytes());
+        key = hmac::Key::new(hmac::HMAC_SHA256, tag.as_ref());
+    }
+    key
 }
 
 /// The form fields that carry a POST policy's signature.
@@ -328,28 +336,6 @@ fn matches_hex(key: &hmac::Key, text: &[u8], signature: &str) -> bool {
     let mut expected = [0; 32];
     hex::decode_to_slice(signature, &mut expected).is_ok()
         && hmac::verify(key, text, &expected).is_ok()
-}
-
-/// Makes an `InvalidAccessKeyId` that names the key.
-pub(crate) fn unknown_key(id: &str) -> S3Error {
-    S3Error::from(Code::InvalidAccessKeyId).with("AWSAccessKeyId", id)
-}
-
-/// Makes a `SignatureDoesNotMatch`, with the text that the client should have signed. It repeats
-/// the request and tells nothing of the key.
-fn mismatch(presented: &Presented, text: &str, canonical: &[u8]) -> S3Error {
-    let bytes: Vec<_> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
-    S3Error::from(Code::SignatureDoesNotMatch)
-        .with("AWSAccessKeyId", &*presented.scope.access_key)
-        .with("StringToSign", text)
-        .with("SignatureProvided", &*presented.signature)
-        .with("StringToSignBytes", bytes.join(" "))
-        .with("CanonicalRequest", String::from_utf8_lossy(canonical))
-}
-
-fn unsupported_mechanism() -> S3Error {
-    let why = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
-    S3Error::new(Code::InvalidRequest, why)
 }
 
 fn check_time(presented: &Presented, now_ms: u64) -> S3Result<()> {

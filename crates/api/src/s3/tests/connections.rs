@@ -1,12 +1,17 @@
 //! The server on real (loopback) connections.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_traces::Tracer;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use futures_util::stream;
+use http::Request;
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,7 +20,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::client::{Door, signed};
-use crate::serve::{Door as _, ROOMY, builder, connection, serve};
+use crate::serve::{Addresses, Door as _, Limits, Peer, ROOMY, builder, connection, serve};
 
 struct Running {
     address: SocketAddr,
@@ -257,11 +262,60 @@ fn serving(
 ) -> impl Future<Output = ()> + use<> {
     let builder = builder(door.s3.limits(), ROOMY);
     let common = connection::Common {
-        streams: Arc::new(Semaphore::new(1)),
+        streams: Arc::new(Semaphore::new(8)),
+        requests: Addresses::new(Limits {
+            connections_per_address: 2,
+            ..door.s3.limits()
+        }),
         tracer: Tracer::default(),
         stopping,
     };
-    connection::serve(door.s3.clone(), builder, common, stream, None, false)
+    let peer = Peer("192.0.2.1".parse().unwrap());
+    connection::serve(door.s3.clone(), builder, common, stream, Some(peer), false)
+}
+
+/// A browser's form is read before it is known who sends it. So one address could take the places of all requests
+/// over HTTP/2, with forms that never end.
+#[tokio::test]
+async fn one_address_cannot_take_all_places_of_http2() {
+    let door = Door::open().await;
+    let (client, stream) = tokio::io::duplex(1 << 16);
+    let (_stop, stopping) = watch::channel(());
+    tokio::spawn(serving(&door, stream, stopping));
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let send = || {
+        let never = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        let request = Request::post("http://127.0.0.1/bucket")
+            .header("content-type", "multipart/form-data; boundary=x")
+            .header("content-length", "1000")
+            .body(StreamBody::new(never))
+            .unwrap();
+        let mut sender = sender.clone();
+        tokio::spawn(async move { sender.send_request(request).await.unwrap() })
+    };
+    let endless = [send(), send()];
+    let refused = send().await.unwrap();
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "5");
+    let document = refused.into_body().collect().await.unwrap().to_bytes();
+    assert!(document.starts_with(b"<Error><Code>SlowDown</Code>"));
+    for request in endless {
+        assert!(!request.is_finished());
+        request.abort();
+        let _ = request.await;
+    }
+    // Its places are free again once the server has noticed.
+    loop {
+        let request = send();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if !request.is_finished() {
+            break;
+        }
+        assert_eq!(request.await.unwrap().status(), 503);
+    }
 }
 
 /// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.

@@ -22,18 +22,19 @@ use tokio::time::{Instant, sleep_until};
 use crate::s3::auth::{self, Caller};
 use crate::s3::body::{self, Body, RequestBody};
 use crate::s3::call::Call;
+use crate::s3::endpoint::Learned;
 use crate::s3::error::{Code, S3Result};
 use crate::s3::owner::Owner;
 use crate::s3::record;
 use crate::s3::route::BucketOp;
 use crate::s3::target::Target;
 
-/// How long a decision counts while nothing happens.
+/// The time for which a decision counts while nothing happens.
 const DECIDED: Duration = Duration::from_secs(2);
 /// The most events that are sent at once.
 const MOST: usize = 64;
 
-/// What is sent while nothing happens.
+/// The text that is sent while nothing happens, and the pause before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ping {
     pub pause: Duration,
@@ -82,7 +83,16 @@ impl Again {
         );
         let (region, headers) = (&self.region, &self.headers);
         let (model, target) = (&self.model, &self.target);
-        let mut call = Call::new(model, &self.clock, region, target, headers, nothing);
+        let mut unused = Learned::default();
+        let mut call = Call::new(
+            model,
+            &self.clock,
+            region,
+            target,
+            headers,
+            nothing,
+            &mut unused,
+        );
         call.peer = self.peer;
         call.scheme = self.scheme;
         let Some(bucket) = self.bucket else {
@@ -129,7 +139,7 @@ pub struct Listening {
     listener: EventListener,
     ping: Ping,
     again: Again,
-    /// When the next decision is due.
+    /// The time of the next decision.
     decide_at: Instant,
 }
 
@@ -152,7 +162,7 @@ impl Listening {
         StreamBody::new(pieces).boxed_unsync()
     }
 
-    /// Returns what is sent next; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let ping_at = Instant::now() + self.ping.pause;
         loop {

@@ -23,7 +23,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 ///
 /// A client that waits for `100 Continue` and is refused may send the body nevertheless, or its next request (RFC
 /// 9110, section 10.1.1). Hyper cannot tell the two apart, so the answer is the connection's last.
-pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
+pub(super) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
     let expects = parts.headers.contains_key(header::EXPECT);
     let length = parts.headers.get(header::CONTENT_LENGTH);
     // botocore takes the next answer on the connection for a broken one after it got this answer
