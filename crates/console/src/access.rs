@@ -1,4 +1,4 @@
-//! Why a request is allowed or denied.
+//! The reason why a request is allowed or denied.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ impl AccessPage {
 /// Shows the form, and the answer once there is something to check. Nothing changes, so that a link to an answer
 /// can be kept.
 pub async fn show(State(app): State<App>, user: User, Query(check): Query<AccessCheck>) -> Shown {
-    let is_whole = [&check.key, &check.action, &check.resource];
-    let answer = match is_whole.iter().all(|part| !part.trim().is_empty()) {
+    let needed = [&check.key, &check.action, &check.resource];
+    let answer = match needed.iter().all(|part| !part.trim().is_empty()) {
         true => match ask(&app, &user, &check).await {
             Err(fault) if fault.status == StatusCode::UNAUTHORIZED => return Err(fault),
             answer => Some(answer),

@@ -4,10 +4,9 @@ use archipel_api::admin::types::{
     RepairBlocks, RepairInfo, SnapshotInfo, StartScrub, StartVerify, Upkeep, VerifyInfo,
 };
 use askama::Template;
-use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use http::{HeaderValue, Method, Response, header};
+use http::{HeaderValue, Method, header};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -76,7 +75,7 @@ pub async fn data(State(app): State<App>, user: User) -> Shown {
 }
 
 /// Starts or ends work: the form says what.
-pub async fn change(State(app): State<App>, posted: Posted) -> Result<Response<Body>, Fault> {
+pub async fn change(State(app): State<App>, posted: Posted) -> Shown {
     let admin = posted.user.admin(&app);
     let start = Method::POST;
     match posted.fields.get("change") {

@@ -62,7 +62,7 @@ impl Backend<'_> {
     /// Gets a document.
     ///
     /// # Errors
-    /// What the API refused, and why. So do the others.
+    /// The API refuses the request, or the login has ended. So do the others.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         parse(&self.ask(Method::GET, path, Body::empty()).await?)
     }

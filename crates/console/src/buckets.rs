@@ -2,29 +2,24 @@
 
 use archipel_api::admin::types::{BucketInfo, BucketSummary, CreateBucket, KeyInfo, Page};
 use askama::Template;
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use http::{Method, Response};
+use http::Method;
 use serde::Deserialize;
 
 use crate::App;
 use crate::backend::{path, query};
-use crate::fault::Fault;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
 
-/// Buckets on a page.
-const PAGE_ITEMS: &str = "50";
-
 /// The most keys that a form offers: others can be typed.
 const OFFERED_KEYS: usize = 200;
 
-/// Which buckets to show.
+/// The filter of the list, and the place of the page in it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Which {
+pub struct Filter {
     prefix: String,
     after: String,
 }
@@ -55,25 +50,16 @@ impl BucketsPage {
 }
 
 /// Shows a page of the list.
-pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
+pub async fn list(State(app): State<App>, user: User, Query(filter): Query<Filter>) -> Shown {
     let admin = user.admin(&app);
-    let ask = query(&[
-        ("limit", PAGE_ITEMS),
-        ("prefix", &which.prefix),
-        ("after", &which.after),
-    ]);
-    let buckets = format!("/v1/buckets{ask}");
-    let page: Page<BucketSummary> = admin.get(&buckets).await?;
-    let next = page.next.map(|next| {
-        let query = query(&[("prefix", &which.prefix), ("after", &next)]);
-        format!("/buckets{query}")
-    });
+    let filters = [("prefix", filter.prefix.as_str())];
+    let page = admin.page("/buckets", &filters, &filter.after).await?;
     Ok(html(&BucketsPage {
         frame: Frame::new(&user, "buckets"),
-        prefix: which.prefix,
-        is_first: which.after.is_empty(),
+        prefix: filter.prefix,
+        is_first: page.is_first,
         buckets: page.items,
-        next,
+        next: page.next,
         keys: offered_keys(&app, &user).await,
     }))
 }
@@ -86,7 +72,7 @@ pub async fn offered_keys(app: &App, user: &User) -> Vec<KeyInfo> {
 }
 
 /// Creates a bucket.
-pub async fn create(State(app): State<App>, posted: Posted) -> Result<Response<Body>, Fault> {
+pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
     let ask = CreateBucket {
         name: posted.fields.get("name").to_owned(),
         owner: posted.fields.some("owner"),
@@ -97,11 +83,7 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Result<Response<B
 }
 
 /// Deletes an empty bucket.
-pub async fn delete(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+pub async fn delete(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let bucket = path(&["v1", "buckets", &name]);
     posted.user.admin(&app).delete(&bucket).await?;
     Ok(see("/buckets"))

@@ -24,11 +24,11 @@ use crate::show;
 mod node;
 use node::{Zone, zones};
 
-/// How to show the page.
+/// The query of the page.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Which {
-    /// Anything to wait for what all nodes tell: without scripts nothing is fetched later.
+pub struct Waiting {
+    /// Anything to wait for the answers of all nodes: without scripts nothing is fetched later.
     wait: String,
 }
 
@@ -39,10 +39,10 @@ struct ClusterPage {
     live: Live,
 }
 
-/// How long the page waits for what other nodes tell. A node that does not answer takes seconds.
+/// The time that the page waits for the answers of other nodes. A node that does not answer takes seconds.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long its parts wait that are fetched again.
+/// The time that the page waits when it fetches a part of itself again.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The part that is fetched again and again. A part that the token may not read says so.
@@ -57,7 +57,7 @@ struct Live {
     is_early: bool,
 }
 
-/// What the nodes tell of themselves.
+/// The repairs and operations of all nodes.
 type Told = (Result<RepairInfo, Fault>, Result<Vec<OperationInfo>, Fault>);
 
 struct StatusView {
@@ -77,8 +77,8 @@ pub async fn home(_: User) -> Response<Body> {
 }
 
 /// Shows the page.
-pub async fn show(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
-    let patience = match which.wait.is_empty() {
+pub async fn show(State(app): State<App>, user: User, Query(waiting): Query<Waiting>) -> Shown {
+    let patience = match waiting.wait.is_empty() {
         true => PATIENCE,
         false => LONG_PATIENCE,
     };
@@ -108,7 +108,7 @@ pub async fn change(State(app): State<App>, posted: Posted) -> Shown {
             };
             let _: Value = admin.send(Method::POST, "/v1/nodes/join", &ask).await?;
         }
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => return Err(Fault::unknown_change(other)),
     }
     Ok(see("/cluster"))
 }

@@ -14,7 +14,7 @@ pub struct Fault {
     pub status: StatusCode,
     /// The stable name of the error.
     pub code: String,
-    /// What is wrong and what to do.
+    /// The problem and its remedy, for people.
     pub detail: String,
 }
 
@@ -36,6 +36,11 @@ impl Fault {
     /// Makes the fault of a request that makes no sense.
     pub fn invalid(detail: impl Into<String>) -> Fault {
         Fault::new(StatusCode::BAD_REQUEST, "InvalidRequest", detail)
+    }
+
+    /// Makes the fault of a form that asks for a change which its page does not offer.
+    pub fn unknown_change(change: &str) -> Fault {
+        Fault::invalid(format!("there is no change {change:?}"))
     }
 
     /// Makes the fault of a defect of the console.

@@ -1,29 +1,19 @@
 //! Groups of users: list, create, show, their users and policies, delete.
 
-use archipel_api::admin::types::{ChangeGroup, CreateGroup, GroupInfo, Page};
+use archipel_api::admin::types::{ChangeGroup, CreateGroup, GroupInfo};
 use askama::Template;
 use axum::extract::{Path, Query, State};
 use http::Method;
-use serde::Deserialize;
 
 use crate::App;
-use crate::backend::{path, query};
+use crate::backend::path;
 use crate::fault::Fault;
 use crate::held::{self, Held, Link, links};
+use crate::lists::Place;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
-
-/// Groups on a page.
-const PAGE_ITEMS: &str = "50";
-
-/// Which groups to show.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Which {
-    after: String,
-}
 
 #[derive(Template)]
 #[template(path = "groups.html")]
@@ -61,17 +51,13 @@ impl GroupPage {
 }
 
 /// Shows a page of the list.
-pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
-    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
-    let page: Page<GroupInfo> = user.admin(&app).get(&format!("/v1/groups{ask}")).await?;
-    let next = page
-        .next
-        .map(|next| format!("/groups{}", query(&[("after", &next)])));
+pub async fn list(State(app): State<App>, user: User, Query(place): Query<Place>) -> Shown {
+    let page = user.admin(&app).page("/groups", &[], &place.after).await?;
     Ok(html(&GroupsPage {
         frame: Frame::new(&user, "users"),
-        is_first: which.after.is_empty(),
+        is_first: page.is_first,
         groups: page.items,
-        next,
+        next: page.next,
     }))
 }
 
@@ -102,25 +88,17 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
 /// Changes or deletes a group: the form says what.
 pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
+    if let Some(done) = held::change(&admin, "groups", &name, fields).await? {
+        return Ok(done);
+    }
     let of_api = path(&["v1", "groups", &name]);
     let here = path(&["groups", &name]);
-    if held::change(&admin, &of_api, fields).await? {
-        return Ok(see(&here));
-    }
-    let users: Vec<String> = fields
-        .get("users")
-        .split_whitespace()
-        .map(String::from)
-        .collect();
+    let users = fields.words("users");
     let mut ask = ChangeGroup::default();
     match fields.get("change") {
-        "delete" => {
-            admin.delete(&of_api).await?;
-            return Ok(see("/groups"));
-        }
         "add" => ask.add_users = users,
         "remove" => ask.remove_users = users,
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => return Err(Fault::unknown_change(other)),
     }
     let _: GroupInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
     Ok(see(&here))

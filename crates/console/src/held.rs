@@ -2,8 +2,9 @@
 
 use archipel_api::admin::types::{HolderKind, PolicyDocument};
 use askama::Template;
+use axum::body::Body;
 use axum::extract::{Path, State};
-use http::{Method, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::App;
@@ -56,18 +57,30 @@ impl Held {
     }
 }
 
-/// Attaches a policy to a user, group or role, or detaches one. Returns false for another change.
+/// Makes a change that users, groups and roles have in common: attaches or detaches a policy, or deletes
+/// one of `kind`. Returns the page to see then; `None` for another change.
 ///
 /// # Errors
-/// What the API refused, and why.
-pub async fn change(admin: &Backend<'_>, of_api: &str, fields: &Fields) -> Result<bool, Fault> {
-    let change = fields.get("change");
-    if !["attach", "detach"].contains(&change) {
-        return Ok(false);
+/// The API refuses the change.
+pub async fn change(
+    admin: &Backend<'_>,
+    kind: &str,
+    name: &str,
+    fields: &Fields,
+) -> Result<Option<Response<Body>>, Fault> {
+    let of_api = path(&["v1", kind, name]);
+    match fields.get("change") {
+        change @ ("attach" | "detach") => {
+            let ask = json!({ change: [fields.get("policy")] });
+            let _: Value = admin.send(Method::PATCH, &of_api, &ask).await?;
+            Ok(Some(see(&path(&[kind, name]))))
+        }
+        "delete" => {
+            admin.delete(&of_api).await?;
+            Ok(Some(see(&path(&[kind]))))
+        }
+        _ => Ok(None),
     }
-    let ask = json!({ change: [fields.get("policy")] });
-    let _: Value = admin.send(Method::PATCH, of_api, &ask).await?;
-    Ok(true)
 }
 
 /// A form that was refused, to be corrected and sent again; or the text of an inline policy.
@@ -76,7 +89,7 @@ pub async fn change(admin: &Backend<'_>, of_api: &str, fields: &Fields) -> Resul
 struct DocumentPage {
     frame: Frame,
     title: String,
-    /// What is wrong.
+    /// The reason why the form was refused.
     error: Option<String>,
     action: String,
     /// The other fields.
@@ -88,8 +101,8 @@ struct DocumentPage {
     can_delete: bool,
 }
 
-/// Returns the form again, with what is wrong with it and with what was typed. `name` is the field that
-/// has the policy.
+/// Returns the form again, with the reason why it was refused and with the text that was typed. `name`
+/// is the field that has the policy.
 pub fn again(posted: &Posted, name: &'static str, action: &str, back: &str, fault: Fault) -> Shown {
     if fault.status.is_server_error() || fault.status == StatusCode::UNAUTHORIZED {
         return Err(fault);
@@ -122,7 +135,7 @@ pub async fn show_inline(
     user: User,
     Path((kind, name, policy)): Path<(HolderKind, String, String)>,
 ) -> Shown {
-    let kind = kind_text(kind);
+    let kind = kind.name();
     let of_api = path(&["v1", "inline-policies", kind, &name, &policy]);
     let found: PolicyDocument = user.admin(&app).get(&of_api).await?;
     Ok(html(&DocumentPage {
@@ -148,7 +161,7 @@ pub async fn add_inline(
     posted: Posted,
 ) -> Shown {
     let policy = posted.fields.get("policy").to_owned();
-    set(&app, [kind_text(kind), &name, &policy], &posted).await
+    set(&app, [kind.name(), &name, &policy], &posted).await
 }
 
 /// Replaces or deletes an inline policy: the form says what.
@@ -157,7 +170,7 @@ pub async fn change_inline(
     Path((kind, name, policy)): Path<(HolderKind, String, String)>,
     posted: Posted,
 ) -> Shown {
-    let kind = kind_text(kind);
+    let kind = kind.name();
     if posted.fields.get("change") == "delete" {
         let of_api = path(&["v1", "inline-policies", kind, &name, &policy]);
         posted.user.admin(&app).delete(&of_api).await?;
@@ -186,13 +199,5 @@ async fn set(app: &App, [kind, name, policy]: [&str; 3], posted: &Posted) -> Sho
             again(posted, "document", &action, &back, fault)
         }
         Err(fault) => again(posted, "document", &action, &back, fault),
-    }
-}
-
-fn kind_text(kind: HolderKind) -> &'static str {
-    match kind {
-        HolderKind::Users => "users",
-        HolderKind::Groups => "groups",
-        HolderKind::Roles => "roles",
     }
 }

@@ -2,15 +2,13 @@
 
 use archipel_api::admin::types::{BucketLockInfo, BucketVersioning, VersioningState};
 use askama::Template;
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use http::Response;
 use serde::Deserialize;
 
 use crate::App;
 use crate::backend::{path, query};
 use crate::fault::Fault;
-use crate::objects::{Which, about, folder_of, store_of};
+use crate::objects::{Which, about, below, crumbs, folder_of, store_of};
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
@@ -20,7 +18,7 @@ use crate::store::versions::{Entry, Protection, Versions};
 /// Versions on a page.
 const PAGE_ITEMS: usize = 100;
 
-/// Where a page begins.
+/// The version after which a page begins; none for the first page.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct After {
@@ -50,7 +48,7 @@ struct HistoryPage {
     k: String,
     key: String,
     versions: Vec<Entry>,
-    /// Where the next page begins.
+    /// The version after which the next page begins.
     next: Option<String>,
     has_lock: bool,
     /// The version that is shown in detail.
@@ -129,12 +127,8 @@ pub async fn show(
     }))
 }
 
-/// Changes a version: the form says which, and how.
-pub async fn change(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+/// Changes a version: the form says which one, and the change.
+pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (user, fields) = (&posted.user, &posted.fields);
     let (key, id, k) = (fields.exact("o"), fields.get("v"), fields.get("k"));
     if key.is_empty() || id.is_empty() {
@@ -158,7 +152,7 @@ pub async fn change(
         }
         "hold" => store.hold(key, id, true).await?,
         "release" => store.hold(key, id, false).await?,
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => return Err(Fault::unknown_change(other)),
     }
     let here = query(&[("o", key), ("k", k), ("v", shown)]);
     let base = path(&["buckets", &name]);
@@ -166,15 +160,8 @@ pub async fn change(
 }
 
 impl VersionsPage {
-    /// Returns the folders above this one, each with its name and its link.
     fn crumbs(&self) -> Vec<(String, String)> {
-        let mut crumbs = vec![(self.bucket.clone(), self.folder(""))];
-        let mut end = 0;
-        for part in self.prefix.split_inclusive('/') {
-            end += part.len();
-            crumbs.push((part.to_owned(), self.folder(&self.prefix[..end])));
-        }
-        crumbs
+        crumbs(&self.bucket, &self.prefix, |prefix| self.folder(prefix))
     }
 
     fn folder(&self, prefix: &str) -> String {
@@ -183,10 +170,7 @@ impl VersionsPage {
     }
 
     fn below<'a>(&self, key: &'a str) -> &'a str {
-        match key.strip_prefix(self.prefix.as_str()).unwrap_or(key) {
-            "" => "(this folder)",
-            name => name,
-        }
+        below(&self.prefix, key)
     }
 
     fn history(&self, entry: &Entry) -> String {
@@ -247,7 +231,7 @@ impl HistoryPage {
 }
 
 impl Protection {
-    /// Tells people how the version is protected.
+    /// Describes the protection, for people.
     fn text(&self) -> String {
         let mode = self.mode.to_lowercase();
         match self.mode.is_empty() {
@@ -275,7 +259,7 @@ impl Entry {
         show::iso(&self.modified)
     }
 
-    /// Returns what it is.
+    /// Returns the state of the version, for people.
     fn what(&self) -> &'static str {
         match (self.is_marker, self.is_latest) {
             (true, true) => "deleted",

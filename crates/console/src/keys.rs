@@ -1,6 +1,6 @@
 //! Access keys: list, create, import, show, disable, let expire, delete. A secret is shown once.
 
-use archipel_api::admin::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret, Page};
+use archipel_api::admin::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret};
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
@@ -15,13 +15,10 @@ use crate::render::{html, see};
 use crate::request::{Fields, Posted, User};
 use crate::show;
 
-/// Keys on a page.
-const PAGE_ITEMS: &str = "50";
-
-/// Which keys to show.
+/// The filter of the list, and the place of the page in it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Which {
+pub struct Filter {
     name: String,
     after: String,
 }
@@ -126,23 +123,16 @@ pub fn secret(frame: Frame, what: &'static str, made: [String; 3], back: String)
 }
 
 /// Shows a page of the list.
-pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
-    let ask = query(&[
-        ("limit", PAGE_ITEMS),
-        ("name", &which.name),
-        ("after", &which.after),
-    ]);
-    let page: Page<KeyInfo> = user.admin(&app).get(&format!("/v1/keys{ask}")).await?;
-    let next = page.next.map(|next| {
-        let query = query(&[("name", &which.name), ("after", &next)]);
-        format!("/keys{query}")
-    });
+pub async fn list(State(app): State<App>, user: User, Query(filter): Query<Filter>) -> Shown {
+    let admin = user.admin(&app);
+    let filters = [("name", filter.name.as_str())];
+    let page = admin.page("/keys", &filters, &filter.after).await?;
     Ok(html(&KeysPage {
         frame: Frame::new(&user, "keys"),
-        name: which.name,
-        is_first: which.after.is_empty(),
+        name: filter.name,
+        is_first: page.is_first,
         keys: page.items,
-        next,
+        next: page.next,
         now_ms: app.clock.now_millis(),
     }))
 }
@@ -183,11 +173,7 @@ pub async fn show(State(app): State<App>, user: User, Path(id): Path<String>) ->
 }
 
 /// Changes or deletes a key: the form says what.
-pub async fn change(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+pub async fn change(State(app): State<App>, Path(id): Path<String>, posted: Posted) -> Shown {
     let admin = posted.user.admin(&app);
     let of_api = path(&["v1", "keys", &id]);
     let change = posted.fields.get("change");
@@ -209,7 +195,7 @@ pub async fn change(
             expires_ms: Some(end(&app, &posted.fields)?.unwrap_or(0)),
             ..ChangeKey::default()
         },
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => return Err(Fault::unknown_change(other)),
     };
     let _: KeyInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
     Ok(see(&path(&["keys", &id])))

@@ -4,9 +4,8 @@ use archipel_api::admin::types::{
     Apply, Assign, LayoutInfo, LayoutNode, NodeInfo, ProgressInfo, Redundancy, Stage, StagedNode,
 };
 use askama::Template;
-use axum::body::Body;
 use axum::extract::State;
-use http::{Method, Response};
+use http::Method;
 
 use crate::App;
 use crate::fault::Fault;
@@ -85,7 +84,7 @@ pub async fn live(State(app): State<App>, user: User) -> Shown {
 }
 
 /// Stages, discards or applies changes: the form says what.
-pub async fn change(State(app): State<App>, posted: Posted) -> Result<Response<Body>, Fault> {
+pub async fn change(State(app): State<App>, posted: Posted) -> Shown {
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
     let stage = match fields.get("change") {
         "assign" => Stage {
@@ -122,7 +121,7 @@ pub async fn change(State(app): State<App>, posted: Posted) -> Result<Response<B
             let _: LayoutInfo = admin.send(Method::POST, "/v1/layout/apply", &ask).await?;
             return Ok(see("/layout"));
         }
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => return Err(Fault::unknown_change(other)),
     };
     let _: LayoutInfo = admin.send(Method::POST, "/v1/layout/stage", &stage).await?;
     Ok(see("/layout"))

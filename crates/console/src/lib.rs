@@ -13,21 +13,21 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `session` | who is logged in |
+//! | `session` | the logins of users |
 //! | `guard` | cookies, proofs against forged requests, headers of all answers |
-//! | `request` | what handlers take from a request |
-//! | `backend` | requests to the admin API inside the process |
+//! | `request` | the parts of a request that handlers take |
+//! | `backend`, `lists` | requests to the admin API inside the process; its lists, in pages |
 //! | `fault` | errors as pages |
 //! | `show` | numbers and times for people |
-//! | `page`, `render` | what pages have in common; templates as answers |
+//! | `page`, `render` | the frame around pages; templates as answers |
 //! | `assets` | style and script |
 //! | `parts`, `preview` | uploads of large files; images and texts that run nothing |
 //! | `store`, `presign` | requests to S3 inside the process, and links for others |
 //! | `login` | login and logout |
 //! | `cluster`, `layout`, `activity`, `audit` | pages about the nodes |
-//! | `buckets`, `settings`, `rules`, `objects`, `history` | pages about what is stored |
-//! | `keys`, `users`, `groups`, `roles`, `policies`, `access`, `tokens` | pages about who may do what |
-//! | `held` | what users, groups and roles have of policies; forms with the text of one |
+//! | `buckets`, `settings`, `rules`, `objects`, `history` | pages about buckets and objects |
+//! | `keys`, `users`, `groups`, `roles`, `policies`, `access`, `tokens` | pages about access keys, users and their rights |
+//! | `held` | the policies of users, groups and roles; forms with the text of one |
 //! | `quota`, `tags` | quotas of buckets and users, tags of buckets and objects, as forms |
 
 use std::sync::Arc;
@@ -61,6 +61,7 @@ mod held;
 mod history;
 mod keys;
 mod layout;
+mod lists;
 mod login;
 mod objects;
 mod page;
@@ -100,7 +101,7 @@ pub struct ConsoleConfig {
     pub region: String,
 }
 
-/// What the pages need.
+/// The state that all pages share.
 pub(crate) struct Shared {
     admin: Inside,
     s3: S3,
@@ -188,12 +189,32 @@ impl Door for Console {
 
 fn routes(app: App) -> Router {
     Router::new()
+        .merge(about_buckets())
+        .merge(about_identities())
         .route("/", get(cluster::home))
         .route("/login", get(login::show).post(login::enter))
         .route("/login/link", post(login::follow_link))
         .route("/logout", post(login::leave))
         .route("/cluster", get(cluster::show).post(cluster::change))
         .route("/cluster/live", get(cluster::live))
+        .route("/layout", get(layout::show).post(layout::change))
+        .route("/layout/live", get(layout::live))
+        .route("/activity", get(activity::show).post(activity::change))
+        .route("/activity/data", get(activity::data))
+        .route("/audit", get(audit::show))
+        .route("/assets/console.css", get(assets::style))
+        .route("/assets/icon.svg", get(assets::icon))
+        .route("/assets/console.js", get(assets::script))
+        .route("/assets/upload.js", get(assets::upload_script))
+        .fallback(fault::nothing_here)
+        .layer(request::form_limit())
+        .layer(middleware::from_fn(guard::protect))
+        .with_state(app)
+}
+
+/// Returns the routes to buckets, their settings and objects.
+fn about_buckets() -> Router<App> {
+    Router::new()
         .route("/buckets", get(buckets::list).post(buckets::create))
         .route("/buckets/{name}", get(objects::list))
         .route("/buckets/{name}/object", get(objects::show))
@@ -225,6 +246,11 @@ fn routes(app: App) -> Router {
             get(rules::show).post(rules::change),
         )
         .route("/buckets/{name}/delete-bucket", post(buckets::delete))
+}
+
+/// Returns the routes to access keys, users, their rights, and tokens.
+fn about_identities() -> Router<App> {
+    Router::new()
         .route("/keys", get(keys::list).post(keys::create))
         .route("/keys/{id}", get(keys::show).post(keys::change))
         .route("/users", get(users::list).post(users::create))
@@ -246,17 +272,4 @@ fn routes(app: App) -> Router {
         .route("/access", get(access::show))
         .route("/tokens", get(tokens::list).post(tokens::create))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
-        .route("/layout", get(layout::show).post(layout::change))
-        .route("/layout/live", get(layout::live))
-        .route("/activity", get(activity::show).post(activity::change))
-        .route("/activity/data", get(activity::data))
-        .route("/audit", get(audit::show))
-        .route("/assets/console.css", get(assets::style))
-        .route("/assets/icon.svg", get(assets::icon))
-        .route("/assets/console.js", get(assets::script))
-        .route("/assets/upload.js", get(assets::upload_script))
-        .fallback(fault::nothing_here)
-        .layer(request::form_limit())
-        .layer(middleware::from_fn(guard::protect))
-        .with_state(app)
 }

@@ -28,7 +28,7 @@ const LONGEST_LINK_SECONDS: u64 = 7 * 24 * 3600;
 /// A content must not run in the console's origin, whatever it says that it is.
 const DOWNLOAD_POLICY: &str = "default-src 'none'; sandbox";
 
-/// What a page is about: a folder or an object, and the access key to use.
+/// The folder or object that a page is about, and the access key to use.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Which {
@@ -210,11 +210,7 @@ pub async fn upload(
 }
 
 /// Deletes the chosen objects.
-pub async fn delete(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+pub async fn delete(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (user, fields) = (&posted.user, &posted.fields);
     let (_, store) = store_of(&app, user, &name, fields.get("k")).await?;
     for object in fields.all("o") {
@@ -224,7 +220,8 @@ pub async fn delete(
     Ok(see(&format!("{}{here}", path(&["buckets", &name]))))
 }
 
-pub async fn find(app: &App, user: &User, name: &str) -> Result<BucketInfo, Fault> {
+/// Returns a bucket with its access keys.
+async fn find(app: &App, user: &User, name: &str) -> Result<BucketInfo, Fault> {
     user.admin(app).get(&path(&["v1", "buckets", name])).await
 }
 
@@ -264,15 +261,10 @@ pub fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
 }
 
 impl ObjectsPage {
-    /// Returns the folders above this one, each with its name and its link.
     fn crumbs(&self) -> Vec<(String, String)> {
-        let mut crumbs = vec![(self.bucket.name.clone(), self.folder(""))];
-        let mut end = 0;
-        for part in self.prefix.split_inclusive('/') {
-            end += part.len();
-            crumbs.push((part.to_owned(), self.folder(&self.prefix[..end])));
-        }
-        crumbs
+        crumbs(&self.bucket.name, &self.prefix, |prefix| {
+            self.folder(prefix)
+        })
     }
 
     fn folder(&self, prefix: &str) -> String {
@@ -281,12 +273,7 @@ impl ObjectsPage {
     }
 
     fn below<'a>(&self, key: &'a str) -> &'a str {
-        let name = key.strip_prefix(self.prefix.as_str()).unwrap_or(key);
-        if name.is_empty() {
-            "(this folder)"
-        } else {
-            name
-        }
+        below(&self.prefix, key)
     }
 
     fn about(&self, item: &Item) -> String {
@@ -346,6 +333,25 @@ impl ObjectPage {
 
     fn tags(&self) -> String {
         tags::write(&self.object.tags)
+    }
+}
+
+/// Returns the bucket and the folders down to one with this prefix, each with its name and its link.
+pub fn crumbs(bucket: &str, prefix: &str, link: impl Fn(&str) -> String) -> Vec<(String, String)> {
+    let mut crumbs = vec![(bucket.to_owned(), link(""))];
+    let mut end = 0;
+    for part in prefix.split_inclusive('/') {
+        end += part.len();
+        crumbs.push((part.to_owned(), link(&prefix[..end])));
+    }
+    crumbs
+}
+
+/// Returns the name of an object or a folder in the folder with this prefix.
+pub fn below<'a>(prefix: &str, key: &'a str) -> &'a str {
+    match key.strip_prefix(prefix).unwrap_or(key) {
+        "" => "(this folder)",
+        name => name,
     }
 }
 

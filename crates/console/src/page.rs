@@ -1,4 +1,4 @@
-//! What all pages of a login have.
+//! The frame around the pages of a login.
 
 use axum::body::Body;
 use http::Response;

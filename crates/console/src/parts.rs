@@ -1,9 +1,10 @@
 //! Uploads of large files: the script sends them in parts, and repeats a part whose connection broke.
-//! What is stored already stays, so that an upload goes on after a reload of the page.
+//! Stored parts stay, so that an upload goes on after a reload of the page.
 
 use axum::body::Body;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{FromRequestParts, Path, Query, Request};
 use axum::response::IntoResponse;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use crate::App;
 use crate::fault::Fault;
 use crate::objects::{only, store_of};
 use crate::request::User;
+use crate::store::Store;
 use crate::store::multipart::Part;
 
 /// The smallest part that the script sends: what a broken connection costs.
@@ -22,7 +24,7 @@ const MAX_PARTS: u64 = 10_000;
 /// The largest part.
 const MAX_PART_BYTES: u64 = 5 << 30;
 
-/// Which upload a request is about.
+/// The upload that a request is about.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Which {
@@ -36,6 +38,43 @@ pub struct Which {
     n: u32,
     /// The bytes of the whole file.
     bytes: u64,
+}
+
+/// A request about an upload. Each change carries the secret of the session.
+pub struct Ask {
+    app: App,
+    user: User,
+    bucket: String,
+    which: Which,
+}
+
+impl FromRequestParts<App> for Ask {
+    type Rejection = Response<Body>;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Ask, Self::Rejection> {
+        let user = User::from_request_parts(parts, app).await?;
+        let bucket = Path::from_request_parts(parts, app).await;
+        let Path(bucket) = bucket.map_err(IntoResponse::into_response)?;
+        let which = Query::from_request_parts(parts, app).await;
+        let Query(which) = which.map_err(IntoResponse::into_response)?;
+        if !parts.method.is_safe() {
+            let checked = user.check(&parts.headers);
+            checked.map_err(|forged| Refused(forged).into_response())?;
+        }
+        Ok(Ask {
+            app: app.clone(),
+            user,
+            bucket,
+            which,
+        })
+    }
+}
+
+impl Ask {
+    async fn store(&self) -> Result<Store<'_>, Fault> {
+        let (_, store) = store_of(&self.app, &self.user, &self.bucket, &self.which.k).await?;
+        Ok(store)
+    }
 }
 
 /// The answer to a beginning.
@@ -83,82 +122,47 @@ fn part_bytes(bytes: u64) -> Option<u64> {
 }
 
 /// Begins an upload.
-pub async fn begin(
-    State(app): State<App>,
-    user: User,
-    Path(name): Path<String>,
-    Query(which): Query<Which>,
-    headers: HeaderMap,
-) -> Answer {
-    user.check(&headers)?;
-    let part_bytes = part_bytes(which.bytes);
+pub async fn begin(ask: Ask, headers: HeaderMap) -> Answer {
+    let part_bytes = part_bytes(ask.which.bytes);
     let part_bytes = part_bytes.ok_or_else(|| Fault::invalid("the file is too large"))?;
-    let (_, store) = store_of(&app, &user, &name, &which.k).await?;
+    let store = ask.store().await?;
     let mut of_object = only(&headers, &[header::CONTENT_TYPE]);
     of_object
         .entry(header::CONTENT_TYPE)
         .or_insert(HeaderValue::from_static("application/octet-stream"));
-    let id = store.begin_upload(&which.o, of_object).await?;
+    let id = store.begin_upload(&ask.which.o, of_object).await?;
     json(&Begun { id, part_bytes })
 }
 
 /// Returns the parts that are stored.
-pub async fn list(
-    State(app): State<App>,
-    user: User,
-    Path(name): Path<String>,
-    Query(which): Query<Which>,
-) -> Answer {
-    let (_, store) = store_of(&app, &user, &name, &which.k).await?;
-    let parts = store.parts(&which.o, &which.u).await?;
+pub async fn list(ask: Ask) -> Answer {
+    let Which { o, u, .. } = &ask.which;
+    let parts = ask.store().await?.parts(o, u).await?;
     json(&Stored { parts })
 }
 
 /// Stores a part.
-pub async fn put(
-    State(app): State<App>,
-    user: User,
-    Path(name): Path<String>,
-    Query(which): Query<Which>,
-    request: Request,
-) -> Answer {
-    user.check(request.headers())?;
-    let (_, store) = store_of(&app, &user, &name, &which.k).await?;
+pub async fn put(ask: Ask, request: Request) -> Answer {
+    let Which { o, u, n, .. } = &ask.which;
+    let store = ask.store().await?;
     let headers = only(request.headers(), &[header::CONTENT_LENGTH]);
-    let body = request.into_body();
     store
-        .put_part(&which.o, &which.u, which.n, headers, body)
+        .put_part(o, u, *n, headers, request.into_body())
         .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Makes the object of its parts.
-pub async fn complete(
-    State(app): State<App>,
-    user: User,
-    Path(name): Path<String>,
-    Query(which): Query<Which>,
-    headers: HeaderMap,
-) -> Answer {
-    user.check(&headers)?;
-    let (_, store) = store_of(&app, &user, &name, &which.k).await?;
-    store
-        .complete_upload(&which.o, &which.u, which.bytes)
-        .await?;
+pub async fn complete(ask: Ask) -> Answer {
+    let Which { o, u, bytes, .. } = &ask.which;
+    ask.store().await?.complete_upload(o, u, *bytes).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Gives an upload up.
-pub async fn abort(
-    State(app): State<App>,
-    user: User,
-    Path(name): Path<String>,
-    Query(which): Query<Which>,
-    headers: HeaderMap,
-) -> Answer {
-    user.check(&headers)?;
-    let (_, store) = store_of(&app, &user, &name, &which.k).await?;
-    store.abort_upload(&which.o, &which.u).await?;
+pub async fn abort(ask: Ask) -> Answer {
+    let Which { o, u, .. } = &ask.which;
+    ask.store().await?.abort_upload(o, u).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

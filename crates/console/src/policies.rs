@@ -1,29 +1,19 @@
 //! Managed policies: list, create, show, replace, delete.
 
-use archipel_api::admin::types::{CreatePolicy, Page, PolicyDocument, PolicyInfo};
+use archipel_api::admin::types::{CreatePolicy, PolicyDocument, PolicyInfo};
 use askama::Template;
 use axum::extract::{Path, Query, State};
 use http::Method;
-use serde::Deserialize;
 
 use crate::App;
-use crate::backend::{path, query};
+use crate::backend::path;
 use crate::fault::Fault;
 use crate::held::{self, Link, links};
+use crate::lists::Place;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
-
-/// Policies on a page.
-const PAGE_ITEMS: &str = "50";
-
-/// Which policies to show.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Which {
-    after: String,
-}
 
 #[derive(Template)]
 #[template(path = "policies.html")]
@@ -62,17 +52,16 @@ impl PolicyPage {
 }
 
 /// Shows a page of the list.
-pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
-    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
-    let page: Page<PolicyInfo> = user.admin(&app).get(&format!("/v1/policies{ask}")).await?;
-    let next = page
-        .next
-        .map(|next| format!("/policies{}", query(&[("after", &next)])));
+pub async fn list(State(app): State<App>, user: User, Query(place): Query<Place>) -> Shown {
+    let page = user
+        .admin(&app)
+        .page("/policies", &[], &place.after)
+        .await?;
     Ok(html(&PoliciesPage {
         frame: Frame::new(&user, "users"),
-        is_first: which.after.is_empty(),
+        is_first: page.is_first,
         policies: page.items,
-        next,
+        next: page.next,
     }))
 }
 
@@ -128,6 +117,6 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
                 Err(fault) => held::again(&posted, "document", &here, &here, fault),
             }
         }
-        other => Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => Err(Fault::unknown_change(other)),
     }
 }

@@ -9,7 +9,7 @@ use time::macros::format_description;
 
 use crate::backend::encode;
 
-/// What stays as it is in a path.
+/// The characters of a path that are encoded.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -17,7 +17,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
-/// Who signs, and when.
+/// A signer: an access key, a region and a time.
 pub struct Presigner<'a> {
     pub access_key: &'a str,
     pub secret: &'a str,
@@ -25,7 +25,7 @@ pub struct Presigner<'a> {
     pub now_ms: u64,
 }
 
-/// What is signed.
+/// A request to sign.
 pub struct Target<'a> {
     pub method: &'a Method,
     pub host: &'a str,

@@ -57,7 +57,7 @@ const TEXTS: [&str; 14] = [
     "py",
 ];
 
-/// What a page shows of an object.
+/// The part of an object that a page shows.
 pub enum Preview {
     /// The path of an image.
     Image(String),
@@ -65,7 +65,7 @@ pub enum Preview {
     Pdf(String),
     /// The beginning of a text, and whether there is more.
     Text(String, bool),
-    /// Why nothing is shown.
+    /// Nothing, and the reason.
     Nothing(String),
 }
 

@@ -1,29 +1,19 @@
 //! Roles: list, create, show, who may assume them, their policies, delete.
 
-use archipel_api::admin::types::{ChangeRole, CreateRole, Page, RoleInfo};
+use archipel_api::admin::types::{ChangeRole, CreateRole, RoleInfo};
 use askama::Template;
 use axum::extract::{Path, Query, State};
 use http::Method;
-use serde::Deserialize;
 
 use crate::App;
-use crate::backend::{path, query};
+use crate::backend::path;
 use crate::fault::Fault;
 use crate::held::{self, Held};
+use crate::lists::Place;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Fields, Posted, User};
 use crate::show;
-
-/// Roles on a page.
-const PAGE_ITEMS: &str = "50";
-
-/// Which roles to show.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Which {
-    after: String,
-}
 
 #[derive(Template)]
 #[template(path = "roles.html")]
@@ -60,17 +50,13 @@ impl RolePage {
 }
 
 /// Shows a page of the list.
-pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
-    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
-    let page: Page<RoleInfo> = user.admin(&app).get(&format!("/v1/roles{ask}")).await?;
-    let next = page
-        .next
-        .map(|next| format!("/roles{}", query(&[("after", &next)])));
+pub async fn list(State(app): State<App>, user: User, Query(place): Query<Place>) -> Shown {
+    let page = user.admin(&app).page("/roles", &[], &place.after).await?;
     Ok(html(&RolesPage {
         frame: Frame::new(&user, "users"),
-        is_first: which.after.is_empty(),
+        is_first: page.is_first,
         roles: page.items,
-        next,
+        next: page.next,
     }))
 }
 
@@ -116,16 +102,12 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
 /// Changes or deletes a role: the form says what.
 pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
+    if let Some(done) = held::change(&admin, "roles", &name, fields).await? {
+        return Ok(done);
+    }
     let of_api = path(&["v1", "roles", &name]);
     let here = path(&["roles", &name]);
-    if held::change(&admin, &of_api, fields).await? {
-        return Ok(see(&here));
-    }
     match fields.get("change") {
-        "delete" => {
-            admin.delete(&of_api).await?;
-            Ok(see("/roles"))
-        }
         "set" => {
             let ask = ChangeRole {
                 description: Some(fields.get("description").to_owned()),
@@ -138,6 +120,6 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
                 Err(fault) => held::again(&posted, "trust", &here, &here, fault),
             }
         }
-        other => Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => Err(Fault::unknown_change(other)),
     }
 }

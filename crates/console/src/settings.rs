@@ -5,13 +5,12 @@ use archipel_api::admin::types::{
     UploadInfo, WebsiteInfo,
 };
 use askama::Template;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use http::{Method, Response};
-use serde_json::{Value, json};
+use http::{Method, StatusCode};
+use serde_json::Value;
 
 use crate::App;
-use crate::backend::path;
+use crate::backend::{path, query};
 use crate::buckets::offered_keys;
 use crate::fault::Fault;
 use crate::page::{Frame, Shown};
@@ -56,7 +55,7 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
     let website = admin.get(&format!("{of_api}/website")).await;
     let website = match website {
         Ok(website) => Some(website),
-        Err(fault) if fault.status == http::StatusCode::NOT_FOUND => None,
+        Err(fault) if fault.status == StatusCode::NOT_FOUND => None,
         Err(fault) => return Err(fault),
     };
     let uploads = format!("{of_api}/uploads?limit={SHOWN_UPLOADS}");
@@ -71,11 +70,7 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
 }
 
 /// Changes a setting: the form says which.
-pub async fn change(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
     let of_api = path(&["v1", "buckets", &name]);
     let below = |part: &str| format!("{of_api}/{part}");
@@ -90,7 +85,7 @@ pub async fn change(
             let _: Value = admin.send(Method::POST, &at, &ask).await?;
         }
         "remove-alias" => {
-            let key = crate::backend::query(&[("key", fields.get("key"))]);
+            let key = query(&[("key", fields.get("key"))]);
             let alias = named("aliases", fields.get("alias"));
             admin.delete(&format!("{alias}{key}")).await?;
         }
@@ -104,9 +99,8 @@ pub async fn change(
             let _: Value = admin.send(Method::PATCH, &at, &ask).await?;
         }
         "publish" => {
-            let _: Value = admin
-                .send(Method::PUT, &below("public"), &json!(null))
-                .await?;
+            let at = below("public");
+            let _: Value = admin.send(Method::PUT, &at, &Value::Null).await?;
         }
         "unpublish" => admin.delete(&below("public")).await?,
         "website" => {
@@ -127,7 +121,7 @@ pub async fn change(
             let at = below("uploads/abort");
             let _: AbortedUploads = admin.send(Method::POST, &at, &ask).await?;
         }
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => return Err(Fault::unknown_change(other)),
     }
     Ok(see(&format!("{}/settings", path(&["buckets", &name]))))
 }

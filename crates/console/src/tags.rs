@@ -1,15 +1,15 @@
 //! Tags, as lines that people write, and those of an object.
 
 use archipel_api::admin::types::NameValue;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use http::{HeaderMap, Response};
+use http::HeaderMap;
 use quick_xml::escape::escape;
 
 use crate::App;
 use crate::backend::path;
 use crate::fault::Fault;
 use crate::objects::{about, store_of};
+use crate::page::Shown;
 use crate::render::see;
 use crate::request::Posted;
 
@@ -50,11 +50,7 @@ fn document(tags: &[NameValue]) -> String {
 }
 
 /// Replaces the tags of an object.
-pub async fn change(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (user, fields) = (&posted.user, &posted.fields);
     let (o, k) = (fields.exact("o"), fields.get("k"));
     let text = document(&read(&fields.text("tags"))?);

@@ -1,30 +1,18 @@
 //! Tokens of the admin API: list, create, revoke. A secret is shown once.
 
-use archipel_api::admin::types::{CreateToken, Page, TokenInfo, TokenWithSecret};
+use archipel_api::admin::types::{CreateToken, TokenInfo, TokenWithSecret};
 use askama::Template;
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use http::{Method, Response};
-use serde::Deserialize;
+use http::Method;
 
 use crate::App;
-use crate::backend::{path, query};
-use crate::fault::Fault;
+use crate::backend::path;
 use crate::keys::secret;
+use crate::lists::Place;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
-
-/// Tokens on a page.
-const PAGE_ITEMS: &str = "50";
-
-/// Which tokens to show.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Which {
-    after: String,
-}
 
 #[derive(Template)]
 #[template(path = "tokens.html")]
@@ -46,17 +34,13 @@ impl TokensPage {
 }
 
 /// Shows a page of the list.
-pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
-    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
-    let page: Page<TokenInfo> = user.admin(&app).get(&format!("/v1/tokens{ask}")).await?;
-    let next = page
-        .next
-        .map(|next| format!("/tokens{}", query(&[("after", &next)])));
+pub async fn list(State(app): State<App>, user: User, Query(place): Query<Place>) -> Shown {
+    let page = user.admin(&app).page("/tokens", &[], &place.after).await?;
     Ok(html(&TokensPage {
         frame: Frame::new(&user, "tokens"),
-        is_first: which.after.is_empty(),
+        is_first: page.is_first,
         tokens: page.items,
-        next,
+        next: page.next,
     }))
 }
 
@@ -65,11 +49,7 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
     let fields = &posted.fields;
     let ask = CreateToken {
         name: fields.get("name").to_owned(),
-        scopes: fields
-            .get("scopes")
-            .split_whitespace()
-            .map(String::from)
-            .collect(),
+        scopes: fields.words("scopes"),
         valid_seconds: fields.days("days")?,
     };
     let admin = posted.user.admin(&app);
@@ -80,11 +60,7 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
 }
 
 /// Revokes a token.
-pub async fn revoke(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    posted: Posted,
-) -> Result<Response<Body>, Fault> {
+pub async fn revoke(State(app): State<App>, Path(id): Path<String>, posted: Posted) -> Shown {
     let of_api = path(&["v1", "tokens", &id]);
     posted.user.admin(&app).delete(&of_api).await?;
     Ok(see("/tokens"))

@@ -1,33 +1,22 @@
 //! Users: list, create, show, their keys, policies and quotas, disable, delete.
 
-use archipel_api::admin::types::{ChangeUser, CreateUser, KeyWithSecret, Page, QuotaUse, UserInfo};
+use archipel_api::admin::types::{ChangeUser, CreateUser, KeyWithSecret, QuotaUse, UserInfo};
 use askama::Template;
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use http::{Method, Response};
-use serde::Deserialize;
+use http::Method;
 use serde_json::Value;
 
 use crate::App;
-use crate::backend::{path, query};
+use crate::backend::path;
 use crate::fault::Fault;
 use crate::held::{self, Held, Link, links};
 use crate::keys::secret;
+use crate::lists::Place;
 use crate::page::{Frame, Shown};
 use crate::quota::{self, QuotaView};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
-
-/// Users on a page.
-const PAGE_ITEMS: &str = "50";
-
-/// Which users to show.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Which {
-    after: String,
-}
 
 #[derive(Template)]
 #[template(path = "users.html")]
@@ -70,22 +59,18 @@ impl UserPage {
 }
 
 /// Shows a page of the list.
-pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
-    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
-    let page: Page<UserInfo> = user.admin(&app).get(&format!("/v1/users{ask}")).await?;
-    let next = page
-        .next
-        .map(|next| format!("/users{}", query(&[("after", &next)])));
+pub async fn list(State(app): State<App>, user: User, Query(place): Query<Place>) -> Shown {
+    let page = user.admin(&app).page("/users", &[], &place.after).await?;
     Ok(html(&UsersPage {
         frame: Frame::new(&user, "users"),
-        is_first: which.after.is_empty(),
+        is_first: page.is_first,
         users: page.items,
-        next,
+        next: page.next,
     }))
 }
 
 /// Creates a user.
-pub async fn create(State(app): State<App>, posted: Posted) -> Result<Response<Body>, Fault> {
+pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
     let ask = CreateUser {
         name: posted.fields.get("name").to_owned(),
         path: posted.fields.some("path"),
@@ -114,16 +99,12 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
 /// Changes or deletes a user, sets its quota, or makes a key: the form says what.
 pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
+    if let Some(done) = held::change(&admin, "users", &name, fields).await? {
+        return Ok(done);
+    }
     let of_api = path(&["v1", "users", &name]);
     let here = path(&["users", &name]);
-    if held::change(&admin, &of_api, fields).await? {
-        return Ok(see(&here));
-    }
     match fields.get("change") {
-        "delete" => {
-            admin.delete(&of_api).await?;
-            Ok(see("/users"))
-        }
         change @ ("disable" | "enable") => {
             let ask = ChangeUser {
                 disabled: Some(change == "disable"),
@@ -145,6 +126,6 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
             let made = [name, made.key.id, made.secret];
             Ok(secret(frame, "access key", made, here))
         }
-        other => Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => Err(Fault::unknown_change(other)),
     }
 }

@@ -3,9 +3,8 @@
 use archipel_api::admin::types::{BlockInfo, BlockNode};
 use clap::Subcommand;
 
-use super::policy::names;
 use super::progress::waiting;
-use super::table;
+use super::table::{self, names};
 use super::target::Target;
 use crate::client::{Failure, path};
 use crate::config::size;

@@ -13,9 +13,8 @@ use super::protection::{self, EncryptionCommand, OwnershipCommand, PublicAccessC
 use super::quota::{self, QuotaCommand};
 use super::rules::{self, CorsCommand, NotificationsCommand};
 use super::settings::{self, LifecycleCommand, LockCommand, TagCommand, VersioningCommand};
-use super::table;
+use super::table::{self, done};
 use super::target::Target;
-use super::terminal;
 use crate::client::{Failure, path, query};
 
 /// The subcommands of `archipel bucket`.
@@ -185,20 +184,17 @@ pub enum AliasCommand {
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
+    let of = |name: &str| path(&["v1", "buckets", name]);
     match command {
         Command::Create { name, owner } => {
             let ask = CreateBucket { name, owner };
-            let info: BucketInfo = client.post("/v1/buckets", &ask).await?;
-            show(target, &info)
+            show(target, &client.post("/v1/buckets", &ask).await?)
         }
         Command::List(filter) => {
             let buckets: Vec<BucketSummary> = client.list(&filter.of("/v1/buckets")).await?;
             list(target, &buckets)
         }
-        Command::Info { name } => {
-            let info: BucketInfo = client.get(&path(&["v1", "buckets", &name])).await?;
-            show(target, &info)
-        }
+        Command::Info { name } => show(target, &client.get(&of(&name)).await?),
         Command::Alias { command } => alias(target, command).await,
         Command::Versioning { command } => settings::versioning(target, command).await,
         Command::Lock { command } => settings::lock(target, command).await,
@@ -211,18 +207,15 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::PublicAccess { command } => protection::public_access(target, command).await,
         Command::Ownership { command } => protection::ownership(target, command).await,
         Command::Publish { name } => {
-            let route = path(&["v1", "buckets", &name, "public"]);
+            let route = settings::route(&name, "public");
             client.put_nothing(&route).await?;
             done(target, &format!("everybody may get the objects of {name}"))
         }
         Command::Policy { command } => policy::of_bucket(target, command).await,
         Command::Unpublish { name } => {
-            let route = path(&["v1", "buckets", &name, "public"]);
-            client.delete(&route).await?;
-            done(
-                target,
-                &format!("{name} is closed to clients without a key"),
-            )
+            client.delete(&settings::route(&name, "public")).await?;
+            let message = format!("{name} is closed to clients without a key");
+            done(target, &message)
         }
         Command::Uploads {
             name,
@@ -241,9 +234,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         }
         Command::Object { name, key } => content::object(target, &client, &name, &key).await,
         Command::Delete { name, deletion } => {
-            let route = path(&["v1", "buckets", &name]);
             let message = format!("bucket {name} deleted");
-            deletion.run(target, &client, &route, &message).await
+            deletion.run(target, &client, &of(&name), &message).await
         }
     }
 }
@@ -284,30 +276,11 @@ fn names(target: &Target, info: &BucketInfo) -> Result<(), Failure> {
     table::print(["NAME", "FOR"], &rows)
 }
 
-/// Prints `text` for people. Programs that asked for JSON see success in the exit status.
-pub fn done(target: &Target, text: &str) -> Result<(), Failure> {
-    if target.json || terminal::is_quiet() {
-        Ok(())
-    } else {
-        table::text(text)
-    }
-}
-
 fn list(target: &Target, buckets: &[BucketSummary]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&buckets);
-    }
-    let rows: Vec<[String; 3]> = buckets
-        .iter()
-        .map(|b| {
-            [
-                b.name.clone(),
-                table::age(b.created_ms),
-                b.grants.to_string(),
-            ]
-        })
-        .collect();
-    table::print(["BUCKET", "AGE", "GRANTS"], &rows)
+    table::list(target, ["BUCKET", "AGE", "GRANTS"], buckets, |bucket| {
+        let age = table::age(bucket.created_ms);
+        [bucket.name.clone(), age, bucket.grants.to_string()]
+    })
 }
 
 fn show(target: &Target, info: &BucketInfo) -> Result<(), Failure> {

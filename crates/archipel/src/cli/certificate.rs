@@ -24,11 +24,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let Command::List { state } = command;
     let route = query("/v1/certificates", &[("state", state.as_deref())]);
     let all: Vec<CertificateInfo> = target.client()?.list(&route).await?;
-    if target.json {
-        return table::print_json(&all);
-    }
-    let rows: Vec<[String; 4]> = all.iter().map(row).collect();
-    table::print(["DOMAIN", "STATE", "VALID UNTIL", "TROUBLE"], &rows)
+    let headings = ["DOMAIN", "STATE", "VALID UNTIL", "TROUBLE"];
+    table::list(target, headings, &all, row)
 }
 
 fn row(one: &CertificateInfo) -> [String; 4] {

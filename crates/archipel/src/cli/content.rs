@@ -18,17 +18,11 @@ pub async fn uploads(
     let route = path(&["v1", "buckets", bucket, "uploads"]);
     let route = query(&route, &[("prefix", prefix)]);
     let uploads: Vec<UploadInfo> = client.list(&route).await?;
-    if target.json {
-        return table::print_json(&uploads);
-    }
-    let rows: Vec<[String; 4]> = uploads
-        .into_iter()
-        .map(|one| {
-            let by = one.initiator.unwrap_or("-".into());
-            [one.id, table::age(one.initiated_ms), by, one.key]
-        })
-        .collect();
-    table::print(["UPLOAD", "AGE", "BY", "KEY"], &rows)
+    table::list(target, ["UPLOAD", "AGE", "BY", "KEY"], &uploads, |one| {
+        let by = one.initiator.clone().unwrap_or("-".into());
+        let age = table::age(one.initiated_ms);
+        [one.id.clone(), age, by, one.key.clone()]
+    })
 }
 
 /// Aborts old uploads of a bucket, or counts them.

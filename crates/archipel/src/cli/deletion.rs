@@ -3,9 +3,9 @@
 use archipel_api::admin::types::DeletionPlan;
 use clap::Args;
 
-use super::bucket::done;
+use super::escape;
+use super::table::{self, done};
 use super::target::Target;
-use super::{escape, table};
 use crate::client::{Client, Failure};
 
 /// The options of a command that deletes.

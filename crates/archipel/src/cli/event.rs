@@ -24,23 +24,17 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let Command::Targets { state } = command;
     let route = query("/v1/event-targets", &[("state", state.as_deref())]);
     let all: Vec<EventTargetInfo> = client.list(&route).await?;
-    if target.json {
-        return table::print_json(&all);
-    }
-    let rows: Vec<[String; 8]> = all.iter().map(row).collect();
-    table::print(
-        [
-            "TARGET",
-            "KIND",
-            "STATE",
-            "WAITING",
-            "DELIVERED",
-            "FAILED",
-            "DROPPED",
-            "TROUBLE",
-        ],
-        &rows,
-    )
+    let headings = [
+        "TARGET",
+        "KIND",
+        "STATE",
+        "WAITING",
+        "DELIVERED",
+        "FAILED",
+        "DROPPED",
+        "TROUBLE",
+    ];
+    table::list(target, headings, &all, row)
 }
 
 fn row(one: &EventTargetInfo) -> [String; 8] {

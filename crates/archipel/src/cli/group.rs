@@ -5,10 +5,12 @@ use clap::Subcommand;
 
 use super::deletion::Deletion;
 use super::filter::Prefix;
-use super::policy::{self, Attachment, InlineCommand, names};
-use super::table;
+use super::policy::{self, Attachment, InlineCommand};
+use super::table::{self, names};
 use super::target::Target;
 use crate::client::{Failure, path};
+
+const KIND: HolderKind = HolderKind::Groups;
 
 /// The subcommands of `archipel group`.
 #[derive(Subcommand)]
@@ -65,56 +67,47 @@ pub enum Command {
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let of = |name: &str| path(&["v1", "groups", name]);
-    let mut change = ChangeGroup::default();
-    let changed = match command {
+    match command {
         Command::Create { name } => {
             let ask = CreateGroup { name, path: None };
-            return show(target, &client.post("/v1/groups", &ask).await?);
+            show(target, &client.post("/v1/groups", &ask).await?)
         }
         Command::List(filter) => {
-            let route = filter.of("/v1/groups");
-            let groups: Vec<GroupInfo> = client.list(&route).await?;
-            return list(target, &groups);
+            let groups: Vec<GroupInfo> = client.list(&filter.of("/v1/groups")).await?;
+            list(target, &groups)
         }
-        Command::Info { name } => return show(target, &client.get(&of(&name)).await?),
-        Command::Policy { command } => {
-            return policy::inline(target, HolderKind::Groups, command).await;
-        }
-        Command::Delete { name, deletion } => {
-            let message = format!("group {name} deleted");
-            return deletion.run(target, &client, &of(&name), &message).await;
-        }
+        Command::Info { name } => show(target, &client.get(&of(&name)).await?),
         Command::Add { name, users } => {
-            change.add_users = users;
-            name
+            let change = ChangeGroup {
+                add_users: users,
+                ..ChangeGroup::default()
+            };
+            show(target, &client.patch(&of(&name), &change).await?)
         }
         Command::Remove { name, users } => {
-            change.remove_users = users;
-            name
+            let change = ChangeGroup {
+                remove_users: users,
+                ..ChangeGroup::default()
+            };
+            show(target, &client.patch(&of(&name), &change).await?)
         }
-        Command::Attach(Attachment { name, policy }) => {
-            change.attach.push(policy);
-            name
+        Command::Attach(policy) => show(target, &policy.attach(&client, KIND).await?),
+        Command::Detach(policy) => show(target, &policy.detach(&client, KIND).await?),
+        Command::Policy { command } => policy::inline(target, KIND, command).await,
+        Command::Delete { name, deletion } => {
+            let message = format!("group {name} deleted");
+            deletion.run(target, &client, &of(&name), &message).await
         }
-        Command::Detach(Attachment { name, policy }) => {
-            change.detach.push(policy);
-            name
-        }
-    };
-    show(target, &client.patch(&of(&changed), &change).await?)
+    }
 }
 
 fn list(target: &Target, groups: &[GroupInfo]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&groups);
-    }
-    let row = |group: &GroupInfo| {
+    let headings = ["GROUP", "AGE", "USERS", "POLICIES"];
+    table::list(target, headings, groups, |group| {
         let policies = group.policies.len() + group.inline_policies.len();
         let (age, users) = (table::age(group.created_ms), group.users.len().to_string());
         [group.name.clone(), age, users, policies.to_string()]
-    };
-    let rows: Vec<_> = groups.iter().map(row).collect();
-    table::print(["GROUP", "AGE", "USERS", "POLICIES"], &rows)
+    })
 }
 
 fn show(target: &Target, group: &GroupInfo) -> Result<(), Failure> {

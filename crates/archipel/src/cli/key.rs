@@ -34,19 +34,7 @@ pub enum Command {
         expires: Option<u64>,
     },
     /// Import an access key that was made elsewhere
-    Import {
-        /// The access key id
-        id: String,
-        /// A file that holds the secret; "-" reads standard input
-        #[arg(long, value_name = "FILE")]
-        secret_file: PathBuf,
-        /// A name for people
-        #[arg(long, default_value = "imported")]
-        name: String,
-        /// Let it create buckets (of which it becomes the owner)
-        #[arg(long)]
-        create_bucket: bool,
-    },
+    Import(ImportArgs),
     /// List access keys
     List(Named),
     /// Show an access key and its permissions
@@ -96,6 +84,35 @@ pub enum Command {
     Deny(Permit),
 }
 
+/// The arguments of `archipel key import`.
+#[derive(Args)]
+pub struct ImportArgs {
+    /// The access key id
+    id: String,
+    /// A file that holds the secret; "-" reads standard input
+    #[arg(long, value_name = "FILE")]
+    secret_file: PathBuf,
+    /// A name for people
+    #[arg(long, default_value = "imported")]
+    name: String,
+    /// Let it create buckets (of which it becomes the owner)
+    #[arg(long)]
+    create_bucket: bool,
+}
+
+impl ImportArgs {
+    /// Returns the key to create. Reads its secret.
+    fn key(self) -> Result<CreateKey, Failure> {
+        Ok(CreateKey {
+            name: self.name,
+            create_bucket: self.create_bucket,
+            id: Some(self.id),
+            secret: Some(read_secret(&self.secret_file)?),
+            expires_ms: None,
+        })
+    }
+}
+
 /// The time after which a key expires, if it does.
 #[derive(Clone, Copy)]
 pub struct Expiry(Option<u64>);
@@ -138,6 +155,7 @@ pub struct Permit {
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
+    let of = |id: &str| path(&["v1", "keys", id]);
     match command {
         Command::Create {
             name,
@@ -152,20 +170,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             reveal(target, &client.post("/v1/keys", &ask).await?)
         }
-        Command::Import {
-            id,
-            secret_file,
-            name,
-            create_bucket,
-        } => {
-            let ask = CreateKey {
-                name,
-                create_bucket,
-                id: Some(id),
-                secret: Some(read_secret(&secret_file)?),
-                expires_ms: None,
-            };
-            let created: KeyWithSecret = client.post("/v1/keys", &ask).await?;
+        Command::Import(args) => {
+            let created: KeyWithSecret = client.post("/v1/keys", &args.key()?).await?;
             show(target, &created.key)
         }
         Command::List(filter) => {
@@ -173,11 +179,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             list(target, &keys)
         }
         Command::Info { id, show_secret } => {
-            let path = path(&["v1", "keys", &id]);
-            if show_secret {
-                reveal(target, &client.get(&format!("{path}/secret")).await?)
-            } else {
-                show(target, &client.get(&path).await?)
+            let route = of(&id);
+            match show_secret {
+                true => reveal(target, &client.get(&format!("{route}/secret")).await?),
+                false => show(target, &client.get(&route).await?),
             }
         }
         Command::Rename { id, name } => {
@@ -185,40 +190,35 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 name: Some(name),
                 ..ChangeKey::default()
             };
-            let route = path(&["v1", "keys", &id]);
-            show(target, &client.patch(&route, &change).await?)
+            show(target, &client.patch(&of(&id), &change).await?)
         }
         Command::Delete { id, deletion } => {
-            let route = path(&["v1", "keys", &id]);
             let message = format!("access key {id} deleted");
-            deletion.run(target, &client, &route, &message).await
+            deletion.run(target, &client, &of(&id), &message).await
         }
-        Command::Disable { id } => disable(target, &client, &id, true).await,
-        Command::Enable { id } => disable(target, &client, &id, false).await,
+        Command::Disable { id } => show(target, &client.patch(&of(&id), &disabled(true)).await?),
+        Command::Enable { id } => show(target, &client.patch(&of(&id), &disabled(false)).await?),
         Command::Expire { id, after: time } => {
             let change = ChangeKey {
                 expires_ms: Some(time.0.map_or(0, after)),
                 ..ChangeKey::default()
             };
-            let route = path(&["v1", "keys", &id]);
-            show(target, &client.patch(&route, &change).await?)
+            show(target, &client.patch(&of(&id), &change).await?)
         }
         Command::Allow(permit) => change(target, &client, permit, true).await,
         Command::Deny(permit) => change(target, &client, permit, false).await,
     }
 }
 
-async fn disable(target: &Target, client: &Client, id: &str, to: bool) -> Result<(), Failure> {
-    let change = ChangeKey {
-        disabled: Some(to),
+/// Returns the change that disables a key, or that enables it.
+fn disabled(is_disabled: bool) -> ChangeKey {
+    ChangeKey {
+        disabled: Some(is_disabled),
         ..ChangeKey::default()
-    };
-    show(
-        target,
-        &client.patch(&path(&["v1", "keys", id]), &change).await?,
-    )
+    }
 }
 
+/// Grants the permissions, or revokes them.
 async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> Result<(), Failure> {
     let of_bucket = permit.read || permit.write || permit.owner;
     if permit.bucket.is_some() != of_bucket || !(of_bucket || permit.create_bucket) {
@@ -262,20 +262,16 @@ fn read_secret(file: &PathBuf) -> Result<String, Failure> {
 }
 
 fn list(target: &Target, keys: &[KeyInfo]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&keys);
-    }
-    let rows: Vec<[String; 5]> = keys
-        .iter()
-        .map(|k| {
-            let creates = if k.create_bucket { "yes" } else { "-" };
-            let (age, buckets) = (table::age(k.created_ms), k.grants.len().to_string());
-            [k.id.clone(), k.name.clone(), age, creates.into(), buckets]
-        })
-        .collect();
-    table::print(["KEY", "NAME", "AGE", "CREATES BUCKETS", "BUCKETS"], &rows)
+    let headings = ["KEY", "NAME", "AGE", "CREATES BUCKETS", "BUCKETS"];
+    table::list(target, headings, keys, |key| {
+        let creates = if key.create_bucket { "yes" } else { "-" };
+        let (id, name) = (key.id.clone(), key.name.clone());
+        let (age, buckets) = (table::age(key.created_ms), key.grants.len().to_string());
+        [id, name, age, creates.into(), buckets]
+    })
 }
 
+/// Shows a key with its secret.
 pub fn reveal(target: &Target, key: &KeyWithSecret) -> Result<(), Failure> {
     if target.json {
         return table::print_json(key);
@@ -287,7 +283,7 @@ pub fn reveal(target: &Target, key: &KeyWithSecret) -> Result<(), Failure> {
     show(target, &key.key)
 }
 
-/// Says when a key expires.
+/// Describes the expiry of a key.
 fn expires(at_ms: Option<u64>) -> String {
     let now_ms = SystemClock.now_millis();
     match at_ms {

@@ -7,10 +7,9 @@ use archipel_api::admin::types::{
 use archipel_base::clock::{SystemClock, WallClock};
 use clap::{Args, Subcommand};
 
-use super::bucket::done;
 use super::node::capacity;
 use super::progress::{LOOK, Progress, bar};
-use super::table;
+use super::table::{self, done};
 use super::target::Target;
 use crate::client::{Client, Failure, query};
 use crate::config::size;

@@ -4,8 +4,7 @@ use archipel_api::admin::types::MetricInfo;
 use clap::Subcommand;
 
 use super::filter::Prefix;
-use super::policy::names;
-use super::table;
+use super::table::{self, names};
 use super::target::Target;
 use crate::client::Failure;
 
@@ -21,13 +20,9 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let Command::List(filter) = command;
     let route = filter.of("/v1/metrics");
     let all: Vec<MetricInfo> = target.client()?.list(&route).await?;
-    if target.json {
-        return table::print_json(&all);
-    }
-    let row = |one: &MetricInfo| {
+    let headings = ["METRIC", "KIND", "LABELS", "MEANING"];
+    table::list(target, headings, &all, |one| {
         let (name, kind) = (one.name.clone(), one.kind.clone());
         [name, kind, names(&one.labels), one.about.clone()]
-    };
-    let rows: Vec<_> = all.iter().map(row).collect();
-    table::print(["METRIC", "KIND", "LABELS", "MEANING"], &rows)
+    })
 }

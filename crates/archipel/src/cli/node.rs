@@ -3,9 +3,8 @@
 use archipel_api::admin::types::{Join, NodeInfo, NodeState, Page};
 use clap::Subcommand;
 
-use super::bucket::done;
 use super::deletion::Deletion;
-use super::table;
+use super::table::{self, done};
 use super::target::Target;
 use crate::client::{Failure, path, query};
 

@@ -65,14 +65,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let filters = [("kind", kind.as_deref()), ("state", state.as_deref())];
             let route = query("/v1/operations", &filters);
             let all: Vec<OperationInfo> = client.list(&route).await?;
-            if target.json {
-                return table::print_json(&all);
-            }
-            let rows: Vec<[String; 5]> = all.iter().map(row).collect();
-            table::print(
-                ["OPERATION", "STATE", "PROGRESS", "PROBLEMS", "TROUBLE"],
-                &rows,
-            )
+            let headings = ["OPERATION", "STATE", "PROGRESS", "PROBLEMS", "TROUBLE"];
+            table::list(target, headings, &all, row)
         }
         Command::Info { id } => {
             let one: OperationInfo = client.get(&path(&["v1", "operations", &id])).await?;

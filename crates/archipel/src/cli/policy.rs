@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use archipel_api::admin::types::{CreatePolicy, HolderKind, PolicyDocument, PolicyInfo};
 use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
-use super::bucket::done;
 use super::deletion::Deletion;
 use super::filter::truth;
-use super::table;
+use super::table::{self, done, names};
 use super::target::Target;
-use crate::client::{Failure, path, query};
+use crate::client::{Client, Failure, path, query};
 
 /// The subcommands of `archipel policy`.
 #[derive(Subcommand)]
@@ -69,6 +70,38 @@ pub struct Attachment {
     pub name: String,
     /// The policy: its name or ARN
     pub policy: String,
+}
+
+impl Attachment {
+    /// Attaches the policy to one of `kind`, and returns what that is then.
+    pub async fn attach<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        kind: HolderKind,
+    ) -> Result<T, Failure> {
+        self.change(client, kind, "attach").await
+    }
+
+    /// Detaches the policy, and returns what it was attached to.
+    pub async fn detach<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        kind: HolderKind,
+    ) -> Result<T, Failure> {
+        self.change(client, kind, "detach").await
+    }
+
+    async fn change<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        kind: HolderKind,
+        change: &str,
+    ) -> Result<T, Failure> {
+        let route = path(&["v1", kind.name(), &self.name]);
+        client
+            .patch(&route, &json!({ change: [self.policy] }))
+            .await
+    }
 }
 
 /// The subcommands of `policy` of a user, group or role: policies that only it has.
@@ -164,22 +197,12 @@ pub async fn inline(
     kind: HolderKind,
     command: InlineCommand,
 ) -> Result<(), Failure> {
-    let kind = match kind {
-        HolderKind::Users => "users",
-        HolderKind::Groups => "groups",
-        HolderKind::Roles => "roles",
-    };
+    let kind = kind.name();
     let of = |name: &str, policy: &str| path(&["v1", "inline-policies", kind, name, policy]);
     match command {
         InlineCommand::Set { name, policy, file } => {
-            let route = of(&name, &policy);
-            set(
-                target,
-                &route,
-                &file,
-                &format!("policy {policy} of {name} set"),
-            )
-            .await
+            let message = format!("policy {policy} of {name} set");
+            set(target, &of(&name, &policy), &file, &message).await
         }
         InlineCommand::Show { name, policy } => show_document(target, &of(&name, &policy)).await,
         InlineCommand::Delete { name, policy } => {
@@ -205,7 +228,7 @@ pub async fn of_bucket(target: &Target, command: OfBucketCommand) -> Result<(), 
     }
 }
 
-async fn set(target: &Target, route: &str, file: &Path, said: &str) -> Result<(), Failure> {
+async fn set(target: &Target, route: &str, file: &Path, message: &str) -> Result<(), Failure> {
     let document = read(file)?;
     let set: PolicyDocument = target
         .client()?
@@ -213,7 +236,7 @@ async fn set(target: &Target, route: &str, file: &Path, said: &str) -> Result<()
         .await?;
     match target.json {
         true => table::print_json(&set),
-        false => done(target, said),
+        false => done(target, message),
     }
 }
 
@@ -236,10 +259,8 @@ pub fn read(file: &Path) -> Result<String, Failure> {
 }
 
 fn list(target: &Target, policies: &[PolicyInfo]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&policies);
-    }
-    let row = |policy: &PolicyInfo| {
+    let headings = ["POLICY", "AGE", "ATTACHED TO", "DESCRIPTION"];
+    table::list(target, headings, policies, |policy| {
         let age = match policy.built_in {
             true => "built in".to_owned(),
             false => table::age(policy.created_ms),
@@ -247,9 +268,7 @@ fn list(target: &Target, policies: &[PolicyInfo]) -> Result<(), Failure> {
         let holders = policy.users.len() + policy.groups.len() + policy.roles.len();
         let text = policy.description.clone();
         [policy.name.clone(), age, holders.to_string(), text]
-    };
-    let rows: Vec<_> = policies.iter().map(row).collect();
-    table::print(["POLICY", "AGE", "ATTACHED TO", "DESCRIPTION"], &rows)
+    })
 }
 
 fn show(target: &Target, policy: &PolicyInfo) -> Result<(), Failure> {
@@ -266,12 +285,4 @@ fn show(target: &Target, policy: &PolicyInfo) -> Result<(), Failure> {
         ("roles", names(&policy.roles)),
     ])?;
     table::document(policy.document.trim_end())
-}
-
-/// Returns names in one line.
-pub fn names(all: &[String]) -> String {
-    match all {
-        [] => "-".to_owned(),
-        all => all.join(", "),
-    }
 }

@@ -3,9 +3,7 @@
 use archipel_api::admin::types::{ChangeProvider, CreateProvider, ProviderInfo};
 use clap::{Args, Subcommand};
 
-use super::bucket::done;
-use super::policy::names;
-use super::table;
+use super::table::{self, done, names};
 use super::target::Target;
 use crate::client::{Failure, path};
 
@@ -109,15 +107,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 }
 
 fn list(target: &Target, providers: &[ProviderInfo]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&providers);
-    }
-    let row = |one: &ProviderInfo| {
+    let headings = ["IDENTITY PROVIDER", "AGE", "AUDIENCES"];
+    table::list(target, headings, providers, |one| {
         let age = table::age(one.created_ms);
         [one.name.clone(), age, names(&one.clients)]
-    };
-    let rows: Vec<_> = providers.iter().map(row).collect();
-    table::print(["IDENTITY PROVIDER", "AGE", "AUDIENCES"], &rows)
+    })
 }
 
 fn show(target: &Target, provider: &ProviderInfo) -> Result<(), Failure> {

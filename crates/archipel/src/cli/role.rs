@@ -7,10 +7,13 @@ use clap::Subcommand;
 
 use super::deletion::Deletion;
 use super::filter::Prefix;
-use super::policy::{self, Attachment, InlineCommand, names, read};
+use super::policy::{self, Attachment, InlineCommand, read};
+use super::table::{self, names};
 use super::target::Target;
-use super::{table, token};
+use super::token;
 use crate::client::{Failure, path};
+
+const KIND: HolderKind = HolderKind::Roles;
 
 /// The subcommands of `archipel role`.
 #[derive(Subcommand)]
@@ -74,7 +77,7 @@ pub enum Command {
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let of = |name: &str| path(&["v1", "roles", name]);
-    let (name, change) = match command {
+    match command {
         Command::Create {
             name,
             trust,
@@ -88,21 +91,13 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 max_session_seconds: max_session.map(session),
                 trust: read(&trust)?,
             };
-            return show(target, &client.post("/v1/roles", &ask).await?);
+            show(target, &client.post("/v1/roles", &ask).await?)
         }
         Command::List(filter) => {
-            let route = filter.of("/v1/roles");
-            let roles: Vec<RoleInfo> = client.list(&route).await?;
-            return list(target, &roles);
+            let roles: Vec<RoleInfo> = client.list(&filter.of("/v1/roles")).await?;
+            list(target, &roles)
         }
-        Command::Info { name } => return show(target, &client.get(&of(&name)).await?),
-        Command::Policy { command } => {
-            return policy::inline(target, HolderKind::Roles, command).await;
-        }
-        Command::Delete { name, deletion } => {
-            let message = format!("role {name} deleted");
-            return deletion.run(target, &client, &of(&name), &message).await;
-        }
+        Command::Info { name } => show(target, &client.get(&of(&name)).await?),
         Command::Set {
             name,
             trust,
@@ -115,24 +110,16 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 trust: trust.map(|file| read(&file)).transpose()?,
                 ..ChangeRole::default()
             };
-            (name, change)
+            show(target, &client.patch(&of(&name), &change).await?)
         }
-        Command::Attach(Attachment { name, policy }) => {
-            let change = ChangeRole {
-                attach: vec![policy],
-                ..ChangeRole::default()
-            };
-            (name, change)
+        Command::Attach(policy) => show(target, &policy.attach(&client, KIND).await?),
+        Command::Detach(policy) => show(target, &policy.detach(&client, KIND).await?),
+        Command::Policy { command } => policy::inline(target, KIND, command).await,
+        Command::Delete { name, deletion } => {
+            let message = format!("role {name} deleted");
+            deletion.run(target, &client, &of(&name), &message).await
         }
-        Command::Detach(Attachment { name, policy }) => {
-            let change = ChangeRole {
-                detach: vec![policy],
-                ..ChangeRole::default()
-            };
-            (name, change)
-        }
-    };
-    show(target, &client.patch(&of(&name), &change).await?)
+    }
 }
 
 /// Returns the seconds of a session. The server refuses what is too long.
@@ -141,16 +128,12 @@ fn session(seconds: u64) -> u32 {
 }
 
 fn list(target: &Target, roles: &[RoleInfo]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&roles);
-    }
-    let row = |role: &RoleInfo| {
+    let headings = ["ROLE", "AGE", "POLICIES", "DESCRIPTION"];
+    table::list(target, headings, roles, |role| {
         let policies = role.policies.len() + role.inline_policies.len();
         let (age, text) = (table::age(role.created_ms), role.description.clone());
         [role.name.clone(), age, policies.to_string(), text]
-    };
-    let rows: Vec<_> = roles.iter().map(row).collect();
-    table::print(["ROLE", "AGE", "POLICIES", "DESCRIPTION"], &rows)
+    })
 }
 
 fn show(target: &Target, role: &RoleInfo) -> Result<(), Failure> {

@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use archipel_api::admin::types::{BucketCors, BucketNotifications, CorsRule, NotificationRule};
 use clap::Subcommand;
 
-use super::bucket::done;
-use super::policy::names;
 use super::settings::{read, route};
-use super::table;
+use super::table::{self, done, names};
 use super::target::Target;
 use crate::client::{Failure, query};
 

@@ -9,9 +9,9 @@ use archipel_api::admin::types::{
 use clap::{Args, Subcommand, ValueEnum};
 use serde::de::DeserializeOwned;
 
-use super::bucket::done;
+use super::policy;
+use super::table::{self, done};
 use super::target::Target;
-use super::{policy, table};
 use crate::client::{Failure, path};
 use crate::config::size;
 

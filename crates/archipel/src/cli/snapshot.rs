@@ -39,14 +39,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Restore { name } => return restore(target, &name),
         Command::Accept => return accept(target).await,
     };
-    if target.json {
-        return table::print_json(&snapshots);
-    }
-    let rows: Vec<[String; 3]> = snapshots
-        .iter()
-        .map(|s| [s.name.clone(), table::age(s.made_ms), size::show(s.bytes)])
-        .collect();
-    table::print(["SNAPSHOT", "AGE", "SIZE"], &rows)
+    table::list(target, ["SNAPSHOT", "AGE", "SIZE"], &snapshots, |one| {
+        let (age, size) = (table::age(one.made_ms), size::show(one.bytes));
+        [one.name.clone(), age, size]
+    })
 }
 
 /// Returns the settings of a stopped server.

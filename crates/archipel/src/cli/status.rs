@@ -1,6 +1,8 @@
 //! `archipel status`
 
-use archipel_api::admin::types::{AntiEntropyInfo, ClusterState, ClusterStatus, NodeStatus};
+use archipel_api::admin::types::{
+    AntiEntropyInfo, ClusterState, ClusterStatus, DiskStatus, NodeStatus,
+};
 
 use super::anti_entropy;
 use super::scrub;
@@ -46,12 +48,31 @@ pub async fn run(target: &Target) -> Result<(), Failure> {
 
 /// Prints the status. `before` is the state of anti-entropy one [`anti_entropy::SAMPLE`] ago.
 fn show(status: &NodeStatus, before: &AntiEntropyInfo) -> Result<(), Failure> {
+    table::print_pairs(&pairs(status, before))?;
+    for line in &status.warnings {
+        table::text(&format!("  warning: {line}"))?;
+    }
+    for line in status.cluster.iter().flat_map(|cluster| &cluster.advice) {
+        table::text(&format!("  {line}"))?;
+    }
+    table::text("")?;
+    let row = |disk: &DiskStatus| {
+        let (used, free) = (size::show(disk.used_bytes), size::show(disk.free_bytes));
+        let capacity = size::show(disk.capacity_bytes);
+        [disk.path.clone(), disk.state.clone(), used, free, capacity]
+    };
+    let rows: Vec<_> = status.disks.iter().map(row).collect();
+    table::print(["DISK", "STATE", "USED", "FREE", "CAPACITY"], &rows)
+}
+
+/// Returns the lines about the node, each with its name.
+fn pairs(status: &NodeStatus, before: &AntiEntropyInfo) -> [(&'static str, String); 13] {
     let commit = status
         .commit
         .as_ref()
         .map(|c| format!(" ({c})"))
         .unwrap_or_default();
-    table::print_pairs(&[
+    [
         ("node", status.node_id.clone()),
         (
             "version",
@@ -94,26 +115,7 @@ fn show(status: &NodeStatus, before: &AntiEntropyInfo) -> Result<(), Failure> {
                 None => "none: the settings have no [cluster] section".into(),
             },
         ),
-    ])?;
-    let warnings = status.warnings.iter();
-    warnings
-        .into_iter()
-        .try_for_each(|line| table::text(&format!("  warning: {line}")))?;
-    let advice = status.cluster.iter().flat_map(|cluster| &cluster.advice);
-    advice
-        .into_iter()
-        .try_for_each(|line| table::text(&format!("  {line}")))?;
-    table::text("")?;
-    let rows: Vec<[String; 5]> = status
-        .disks
-        .iter()
-        .map(|d| {
-            let (used, free) = (size::show(d.used_bytes), size::show(d.free_bytes));
-            let capacity = size::show(d.capacity_bytes);
-            [d.path.clone(), d.state.clone(), used, free, capacity]
-        })
-        .collect();
-    table::print(["DISK", "STATE", "USED", "FREE", "CAPACITY"], &rows)
+    ]
 }
 
 /// Shows a number, if it is known.

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use archipel_base::clock::{SystemClock, WallClock};
 use serde::Serialize;
 
+use super::target::Target;
 use super::{escape, terminal};
 use crate::client::Failure;
 
@@ -21,6 +22,20 @@ pub fn print<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> Resul
     lines(headings, rows, terminal::width(), terminal::colours())
         .iter()
         .try_for_each(|line| painted(line))
+}
+
+/// Prints a list: as JSON if the command line asks for it, else as a table with a row for each item.
+pub fn list<T: Serialize, const N: usize>(
+    target: &Target,
+    headings: [&str; N],
+    items: &[T],
+    row: impl Fn(&T) -> [String; N],
+) -> Result<(), Failure> {
+    if target.json {
+        return print_json(&items);
+    }
+    let rows: Vec<_> = items.iter().map(row).collect();
+    print(headings, &rows)
 }
 
 /// Returns the lines of a table for a terminal of this width, or for no terminal. They are ready
@@ -126,6 +141,22 @@ pub fn painted(text: &str) -> Result<(), Failure> {
             Err(Failure::new(format!("standard output: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Prints a confirmation for people. Programs that asked for JSON see success in the exit status.
+pub fn done(target: &Target, message: &str) -> Result<(), Failure> {
+    match target.json || terminal::is_quiet() {
+        true => Ok(()),
+        false => text(message),
+    }
+}
+
+/// Writes names in one line.
+pub fn names(all: &[String]) -> String {
+    match all {
+        [] => "-".to_owned(),
+        all => all.join(", "),
     }
 }
 

@@ -3,9 +3,8 @@
 use archipel_api::admin::types::{ChangeToken, CreateToken, TokenInfo, TokenWithSecret};
 use clap::Subcommand;
 
-use super::bucket::done;
 use super::filter::Named;
-use super::table;
+use super::table::{self, done};
 use super::target::Target;
 use crate::client::{Failure, path};
 
@@ -80,6 +79,7 @@ pub fn seconds(text: &str) -> Result<u64, String> {
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
+    let of = |id: &str| path(&["v1", "tokens", id]);
     match command {
         Command::Create {
             name,
@@ -102,10 +102,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let tokens: Vec<TokenInfo> = client.list(&filter.of("/v1/tokens")).await?;
             list(target, &tokens)
         }
-        Command::Info { id } => {
-            let token = client.get(&path(&["v1", "tokens", &id])).await?;
-            show(target, &token)
-        }
+        Command::Info { id } => show(target, &client.get(&of(&id)).await?),
         Command::Current => show(target, &client.get("/v1/tokens/self").await?),
         Command::Change {
             id,
@@ -118,11 +115,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 scopes: Some(scopes).filter(|scopes| !scopes.is_empty()),
                 valid_seconds: expires_in,
             };
-            let token = client.patch(&path(&["v1", "tokens", &id]), &ask).await?;
-            show(target, &token)
+            show(target, &client.patch(&of(&id), &ask).await?)
         }
         Command::Revoke { id } => {
-            client.delete(&path(&["v1", "tokens", &id])).await?;
+            client.delete(&of(&id)).await?;
             done(target, &format!("token {id} is revoked"))
         }
     }
@@ -137,18 +133,12 @@ fn expiry(token: &TokenInfo) -> String {
 }
 
 fn list(target: &Target, tokens: &[TokenInfo]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&tokens);
-    }
-    let rows: Vec<[String; 5]> = tokens
-        .iter()
-        .map(|t| {
-            let age = table::age(t.created_ms);
-            let scopes = t.scopes.join(" ");
-            [t.id.clone(), t.name.clone(), age, expiry(t), scopes]
-        })
-        .collect();
-    table::print(["TOKEN", "NAME", "AGE", "EXPIRES", "SCOPES"], &rows)
+    let headings = ["TOKEN", "NAME", "AGE", "EXPIRES", "SCOPES"];
+    table::list(target, headings, tokens, |token| {
+        let age = table::age(token.created_ms);
+        let (id, name) = (token.id.clone(), token.name.clone());
+        [id, name, age, expiry(token), token.scopes.join(" ")]
+    })
 }
 
 fn show(target: &Target, token: &TokenInfo) -> Result<(), Failure> {

@@ -5,11 +5,14 @@ use clap::{Args, Subcommand};
 
 use super::deletion::Deletion;
 use super::filter::truth;
-use super::policy::{Attachment, InlineCommand, names};
+use super::policy::{Attachment, InlineCommand};
 use super::quota::{self, UserQuotaCommand};
+use super::table::{self, names};
 use super::target::Target;
-use super::{key, policy, table};
-use crate::client::{Client, Failure, path, query};
+use super::{key, policy};
+use crate::client::{Failure, path, query};
+
+const KIND: HolderKind = HolderKind::Users;
 
 /// The subcommands of `archipel user`.
 #[derive(Subcommand)]
@@ -119,23 +122,15 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             key::reveal(target, &made)
         }
         Command::Quota { command } => quota::run_of_user(target, command).await,
-        Command::Disable { name } => disable(target, &client, &of(&name), true).await,
-        Command::Enable { name } => disable(target, &client, &of(&name), false).await,
-        Command::Attach(Attachment { name, policy }) => {
-            let change = ChangeUser {
-                attach: vec![policy],
-                ..ChangeUser::default()
-            };
-            show(target, &client.patch(&of(&name), &change).await?)
+        Command::Disable { name } => {
+            show(target, &client.patch(&of(&name), &disabled(true)).await?)
         }
-        Command::Detach(Attachment { name, policy }) => {
-            let change = ChangeUser {
-                detach: vec![policy],
-                ..ChangeUser::default()
-            };
-            show(target, &client.patch(&of(&name), &change).await?)
+        Command::Enable { name } => {
+            show(target, &client.patch(&of(&name), &disabled(false)).await?)
         }
-        Command::Policy { command } => policy::inline(target, HolderKind::Users, command).await,
+        Command::Attach(policy) => show(target, &policy.attach(&client, KIND).await?),
+        Command::Detach(policy) => show(target, &policy.detach(&client, KIND).await?),
+        Command::Policy { command } => policy::inline(target, KIND, command).await,
         Command::Delete { name, deletion } => {
             let message = format!("user {name} deleted");
             deletion.run(target, &client, &of(&name), &message).await
@@ -143,34 +138,23 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     }
 }
 
-async fn disable(
-    target: &Target,
-    client: &Client,
-    route: &str,
-    disabled: bool,
-) -> Result<(), Failure> {
-    let change = ChangeUser {
-        disabled: Some(disabled),
+/// Returns the change that disables a user, or that enables it.
+fn disabled(is_disabled: bool) -> ChangeUser {
+    ChangeUser {
+        disabled: Some(is_disabled),
         ..ChangeUser::default()
-    };
-    show(target, &client.patch(route, &change).await?)
+    }
 }
 
 fn list(target: &Target, users: &[UserInfo]) -> Result<(), Failure> {
-    if target.json {
-        return table::print_json(&users);
-    }
-    let rows: Vec<[String; 5]> = users
-        .iter()
-        .map(|user| {
-            let policies = user.policies.len() + user.inline_policies.len();
-            let (age, keys) = (table::age(user.created_ms), user.keys.len().to_string());
-            let state = if user.disabled { "disabled" } else { "enabled" };
-            let policies = policies.to_string();
-            [user.name.clone(), age, keys, policies, state.into()]
-        })
-        .collect();
-    table::print(["USER", "AGE", "KEYS", "POLICIES", "STATE"], &rows)
+    let headings = ["USER", "AGE", "KEYS", "POLICIES", "STATE"];
+    table::list(target, headings, users, |user| {
+        let policies = user.policies.len() + user.inline_policies.len();
+        let (age, keys) = (table::age(user.created_ms), user.keys.len().to_string());
+        let state = if user.disabled { "disabled" } else { "enabled" };
+        let policies = policies.to_string();
+        [user.name.clone(), age, keys, policies, state.into()]
+    })
 }
 
 fn show(target: &Target, user: &UserInfo) -> Result<(), Failure> {

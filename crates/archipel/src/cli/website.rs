@@ -6,9 +6,8 @@ use archipel_api::admin::types::{SetWebsite, WebsiteInfo, WebsiteRedirect, Websi
 use clap::Subcommand;
 use serde::Deserialize;
 
-use super::bucket::done;
 use super::settings::{self, read};
-use super::table;
+use super::table::{self, done};
 use super::target::Target;
 use crate::client::Failure;
 

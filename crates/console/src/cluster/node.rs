@@ -16,11 +16,11 @@ pub struct Zone {
 
 /// A node, as the page shows it.
 pub struct NodeView {
-    /// What is known of it.
+    /// The node, as the node that was asked knows it.
     pub node: NodeInfo,
     /// Its share of all copies, if the layout is known.
     share: Option<(u32, u64)>,
-    /// What it told of its disks and its repairs.
+    /// The state of its disks and its repairs, if it told.
     health: Option<RepairNode>,
     now_ms: u64,
 }

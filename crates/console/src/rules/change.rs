@@ -96,7 +96,7 @@ async fn by_admin(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<
             let ask = PolicyDocument { document };
             let _: PolicyDocument = admin.send(put, &at("policy"), &ask).await?;
         }
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => return Err(Fault::unknown_change(other)),
     }
     Ok(())
 }

@@ -11,16 +11,16 @@ use crate::store::Store;
 pub struct Documents {
     /// Empty if other origins may do nothing.
     pub cors: String,
-    /// The events that are told, and to whom.
+    /// The events that are told, and their targets.
     pub events: String,
-    /// Whether new objects are encrypted with keys of the cluster.
+    /// True if new objects are encrypted with keys of the cluster.
     pub encrypts: bool,
     pub block: PublicAccessBlock,
-    /// Who owns new objects: `BucketOwnerEnforced` if access control lists do not count.
+    /// The owner of new objects: `BucketOwnerEnforced` if access control lists do not count.
     pub ownership: String,
 }
 
-/// What keeps the public out, whatever policies and lists say.
+/// The settings that keep the public out, whatever policies and lists say.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct PublicAccessBlock {

@@ -34,7 +34,7 @@ pub struct Versions {
     markers: Vec<Entry>,
     #[serde(rename = "CommonPrefixes")]
     pub folders: Vec<Folder>,
-    /// Where the next page begins.
+    /// The key at which the next page begins.
     #[serde(rename = "NextKeyMarker")]
     pub next_key: Option<String>,
     /// The version after which it begins.
@@ -61,7 +61,7 @@ pub struct Entry {
     pub is_marker: bool,
 }
 
-/// What is known of one version without its content.
+/// The protection of a version from deletion.
 #[derive(Default)]
 pub struct Protection {
     /// `GOVERNANCE` or `COMPLIANCE`; empty without a retention.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use archipel_api::serve::Secure;
 use axum::body::Body;
 use http::{Request, StatusCode};
 
@@ -45,6 +46,47 @@ async fn cookie_is_kept_from_scripts_and_other_sites() {
         .body(Body::from(form));
     let cookie = site.send(request.unwrap()).await;
     assert!(cookie.header("set-cookie").contains("; Secure"));
+}
+
+#[tokio::test]
+async fn form_that_never_ends_is_given_up() {
+    let site = site().await;
+    tokio::time::pause();
+    for path in ["/login", "/login/link"] {
+        let endless = futures_util::stream::pending::<Result<&[u8], std::io::Error>>();
+        let request = Request::post(path)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Body::from_stream(endless));
+        let answer = tokio::time::timeout(Duration::from_secs(60), site.send(request.unwrap()));
+        let answer = answer.await.expect("an answer in time");
+        assert_eq!(answer.status, StatusCode::REQUEST_TIMEOUT, "{path}");
+    }
+}
+
+/// A website below the same domain can set cookies for the console, for single paths of it, too.
+#[tokio::test]
+async fn cookies_that_a_sibling_host_sets_end_no_session_and_begin_none() {
+    let mut site = logged_in().await;
+    let begun = site.cookie.clone().unwrap();
+    let name = begun.split('=').next().unwrap();
+    site.cookie = Some(format!("{name}=x; {begun}"));
+    assert_eq!(site.get("/cluster").await.status, StatusCode::OK);
+
+    let login = Request::post("/login")
+        .extension(Secure)
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(Body::from(format!("token={TOKEN}")));
+    let reply = site.send(login.unwrap()).await;
+    assert!(reply.header("set-cookie").starts_with("__Host-"));
+    let status = async |site: &Site| {
+        let request = Request::get("/cluster").extension(Secure);
+        site.send(request.body(Body::empty()).unwrap()).await.status
+    };
+    // This session was begun without TLS.
+    assert_eq!(status(&site).await, StatusCode::SEE_OTHER);
+    site.take_cookie(&reply);
+    site.cookie = Some(format!("{begun}; {}", site.cookie.unwrap()));
+    assert_eq!(status(&site).await, StatusCode::OK);
 }
 
 #[tokio::test]
