@@ -9,7 +9,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `state` | [`Membership`]: what one node knows of all; pure |
-//! | `belief` | whom a node believes, and for whom it has room; pure |
+//! | `belief` | the nodes that a node believes, and those for which it has room; pure |
 //! | `failure_detector` | decides which nodes are suspected; pure |
 //! | `plan` | which node to ask when; pure |
 //! | `exchange`, `message`, `node_info` | the messages; pure |

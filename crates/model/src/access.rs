@@ -1,4 +1,4 @@
-//! What a bucket says about access: its policy, Public Access Block, object ownership and access
+//! A bucket's settings for access: its policy, Public Access Block, object ownership and access
 //! control list; and what the one decision needs of them.
 
 use std::collections::BTreeMap;

@@ -175,7 +175,7 @@ pub struct Bucket {
     /// The policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<BucketPolicy>,
-    /// What public permissions are blocked; `None` if the setting was removed.
+    /// The public permissions that are blocked; `None` if the setting was removed.
     #[serde(default = "access::block_everything")]
     pub public_access_block: Option<PublicAccessBlock>,
     /// The object ownership; `None` if the setting was removed.
@@ -280,7 +280,7 @@ impl Alias {
     }
 }
 
-/// What a name stands for: the value of its row.
+/// The meaning of a name: the value of its row.
 pub(crate) enum Named {
     Bucket(Box<Bucket>),
     Alias(Alias),

@@ -53,7 +53,7 @@ pub struct DomainRow {
     /// The order under way.
     #[serde(rename = "w", default)]
     pub work: Option<Work>,
-    /// What the authority asks while the order is under way.
+    /// The task that the authority has set for the order under way.
     #[serde(rename = "h", default)]
     pub challenge: Option<Challenge>,
     /// The last order, if it failed.
@@ -93,7 +93,7 @@ impl Issued {
     }
 }
 
-/// Who works on an order.
+/// A node's claim to the order under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Work {
     /// A random name of the try.
@@ -104,7 +104,7 @@ pub struct Work {
     pub until_ms: u64,
 }
 
-/// What an authority asks for the proof that a domain is the cluster's.
+/// A task that an authority sets for the proof that a domain is the cluster's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Challenge {
     /// The random name that the authority gave.
@@ -118,10 +118,10 @@ pub struct Challenge {
 /// A failed order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
-    /// Why.
+    /// The reason.
     #[serde(rename = "w")]
     pub why: String,
-    /// How many orders in a row have failed.
+    /// The number of orders in a row that have failed.
     #[serde(rename = "n")]
     pub times: u32,
     /// When the next one may begin, in milliseconds since 1970.

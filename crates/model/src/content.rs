@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use archipel_base::codec;
 use archipel_base::{Id, boxed};
-use archipel_cluster::{BlockWriter, Cluster, Versioning, WriteOptions};
+use archipel_cluster::{BlockWriter, Cluster, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::{Pool, Reservation, Staged};
 use archipel_storage::{BlockRef, Payload, Value};
@@ -31,7 +31,7 @@ pub(crate) struct Written {
     pub size: u64,
     /// Sends the blocks to the row's replicas, and keeps the blocks until the row refers to them.
     pub upload: Option<BlockWriter>,
-    /// What the row of an encrypted object says.
+    /// The encryption that the row of an encrypted object says.
     pub encryption: Option<Box<Encryption>>,
     /// The key that masks the entity tag, if it is to be masked.
     mask: Option<DataKey>,
@@ -82,7 +82,7 @@ struct TailWriter {
     committing: Option<JoinHandle<Result<(), Error>>>,
 }
 
-/// What encrypts content on its way.
+/// A sealer of content on its way, and the memory that it takes.
 struct ContentSealer {
     sealer: Sealer,
     /// The memory that the present segment takes, if it is more than a little.
@@ -313,18 +313,8 @@ impl ContentWriter {
         tail.committing = Some(tokio::spawn(carry(async move {
             let _guard = guard;
             let how = WriteOptions {
-                versioning: Versioning::Plain,
-                durability,
-                guards: Vec::new(),
-                yields: false,
-                pointing: None,
                 upload: upload.as_ref(),
-                bundle: None,
-                background: false,
-                taking: None,
-                by_all: false,
-                companions: Vec::new(),
-                frees: false,
+                ..WriteOptions::durable(durability)
             };
             cluster.write(&key, Some(value), how).await?;
             Ok(())

@@ -44,7 +44,7 @@ use progress::{Place, Progress, Unit};
 pub(crate) use status::Expiry;
 pub use status::{ExpiryCounts, ExpiryStatus};
 
-/// How often the worker looks whether something is to be done.
+/// The interval at which the worker looks for something to do.
 const TICK: Duration = Duration::from_secs(15);
 /// The shortest pause, for tests with short days.
 const SHORTEST_TICK: Duration = Duration::from_millis(100);

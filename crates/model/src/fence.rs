@@ -30,15 +30,15 @@ use archipel_storage::{RowKey, Value};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use crate::Model;
 use crate::bucket::{Bucket, FencingToken};
 use crate::error::{Error, damaged_row};
 use crate::quota::{Adding, Share};
 use crate::rowkeys;
+use crate::{Model, detached};
 
 /// The time after which a token is taken over. Its owner has crashed, or its node is away.
 pub(crate) const TOKEN_MS: u64 = 30_000;
-/// How often a commit retries when it finds a fence closed.
+/// The number of times that a commit is tried again when it finds a fence closed.
 pub(crate) const RETRIES: u32 = 20;
 /// The pause before each retry.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
@@ -147,26 +147,45 @@ impl Model {
         Err(Error::Busy(why.into()))
     }
 
-    /// Takes the bucket's token, opens all fences, and releases the token.
+    /// Takes the bucket's token, opens all fences, and releases the token. A caller that goes away does
+    /// not stop it.
     pub(crate) async fn open_fences(&self, bucket: &Bucket) -> Result<(), Error> {
+        let (model, bucket) = (self.clone(), bucket.clone());
+        let opened = async move { model.open_fences_now(&bucket).await };
+        detached("opens the fences of a bucket", opened).await
+    }
+
+    async fn open_fences_now(&self, bucket: &Bucket) -> Result<(), Error> {
         // A creation may have ended before it saw the quota of the bucket's user.
         if bucket.token.is_new() && self.limit_new_bucket(bucket).await?.is_some() {
             return Ok(());
         }
         let held = self.take_token(bucket, |_| Ok(())).await?;
-        self.set_fences(&held, true).await?;
-        self.release_token(&held).await
+        let opened = self.set_fences(&held, true).await;
+        self.release_token_or_wait(&held).await;
+        opened
     }
 
     /// Changes the settings that decide what a write stores. The change counts for every write that
     /// begins after this returns, on all nodes. Returns the bucket after the change.
     ///
-    /// If this fails, the change may have been made. Then some writes follow it.
+    /// If this fails, the change may have been made. Then some writes follow it. A caller that goes
+    /// away does not stop it: else the fences would refuse all writes until the token times out.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if other operations have the token for too
     /// long; the error of `change`.
     pub(crate) async fn change_settings(
+        &self,
+        bucket: &Bucket,
+        change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Result<Arc<Bucket>, Error> {
+        let (model, bucket) = (self.clone(), bucket.clone());
+        let changed = async move { model.change_settings_now(&bucket, change).await };
+        detached("changes the settings of a bucket", changed).await
+    }
+
+    async fn change_settings_now(
         &self,
         bucket: &Bucket,
         change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
@@ -186,12 +205,9 @@ impl Model {
                 taken => break taken?,
             }
         };
-        self.set_fences(&held, true).await?;
-        // The change is made. Others take the token over if it cannot be released.
-        if let Err(error) = self.release_token(&held).await {
-            tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
-        }
-        Ok(held)
+        let set = self.set_fences(&held, true).await;
+        self.release_token_or_wait(&held).await;
+        set.map(|()| held)
     }
 
     /// Takes the bucket's fencing token, and makes another change of its row with it. Returns the
@@ -224,6 +240,14 @@ impl Model {
     /// bucket as it was when the token was taken.
     pub(crate) async fn release_token(&self, held: &Bucket) -> Result<(), Error> {
         self.release_token_with(held, |_| ()).await
+    }
+
+    /// Releases a fencing token after its work, also if that failed: the next writer then sets the fences
+    /// at once. If the token cannot be released, others take it over when it has timed out.
+    pub(crate) async fn release_token_or_wait(&self, held: &Bucket) {
+        if let Err(error) = self.release_token(held).await {
+            tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
+        }
     }
 
     /// Releases a fencing token with another change of the row, unless another operation has taken a

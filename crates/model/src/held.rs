@@ -1,4 +1,4 @@
-//! What replicas refuse, so that a protected version stays: see [`lock`](crate::lock).
+//! The operations that replicas refuse, so that a protected version stays: see [`lock`](crate::lock).
 
 use archipel_base::codec;
 use archipel_storage::Value;

@@ -46,6 +46,7 @@ use std::time::Duration;
 use archipel_base::{Id, boxed};
 use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
+use archipel_traces::carry;
 use tokio::sync::{Notify, Semaphore};
 
 pub mod access;
@@ -350,6 +351,16 @@ impl Model {
     pub(crate) fn now_ms(&self) -> u64 {
         self.0.cluster.now_ms()
     }
+}
+
+/// Runs work in a task of its own, so that a caller that goes away does not stop it half-way. `does`
+/// says what the work does, as in "deletes an access key".
+pub(crate) async fn detached<T: Send + 'static>(
+    does: &str,
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    let broken = |error| Error::Internal(format!("the task that {does} failed: {error}"));
+    tokio::spawn(carry(work)).await.map_err(broken)?
 }
 
 /// The model's additions to the rules of rows. The cluster must be opened with them.

@@ -11,7 +11,7 @@ pub const MAX_RETENTION_DAYS: u32 = 36_500;
 const DAY_MS: u64 = 24 * 3600 * 1000;
 const DAYS_OF_A_YEAR: u32 = 365;
 
-/// How strictly a retention protects a version.
+/// The strictness with which a retention protects a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RetentionMode {
     /// Those with the permission may bypass it.
@@ -25,7 +25,7 @@ pub enum RetentionMode {
 /// Protects a version until a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Retention {
-    /// How strictly.
+    /// Its strictness.
     #[serde(rename = "m")]
     pub mode: RetentionMode,
     /// Until when, in milliseconds since 1970.
@@ -82,7 +82,7 @@ impl ObjectLock {
     }
 }
 
-/// What an operation would take from a version.
+/// A thing that an operation would take from a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Taking {
     /// The version itself.
@@ -132,7 +132,7 @@ impl RetentionPeriod {
 /// The retention of new versions for which the client asks for none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DefaultRetention {
-    /// How strictly it protects.
+    /// Its strictness.
     #[serde(rename = "m")]
     pub mode: RetentionMode,
     /// For how long.

@@ -88,7 +88,7 @@ pub struct NotificationRule {
     /// Its name, unique in the configuration.
     #[serde(rename = "i")]
     pub id: String,
-    /// How the document names the target.
+    /// The kind of the target, as the document names it.
     #[serde(rename = "k")]
     pub kind: NotificationKind,
     /// The address of the target, as the document gives it.

@@ -74,7 +74,7 @@ pub struct ObjectHead {
     /// True for a delete marker, of which only the id and the time mean something.
     #[serde(skip)]
     pub is_marker: bool,
-    /// How the content is encrypted; `None` if it is not.
+    /// The encryption of the content; `None` if it is not encrypted.
     #[serde(rename = "enc", default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Box<Encryption>>,
     /// The form of the content.

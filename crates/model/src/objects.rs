@@ -178,36 +178,25 @@ impl Model {
     ) -> Result<Put, Error> {
         let commit = |newer: Option<Arc<Bucket>>| async move {
             let bucket = newer.as_deref().unwrap_or(change.bucket);
-            let fence = self.fence_of(bucket, change.row);
-            let guard = match change.new {
-                Some(_) => fence,
-                None => fence.unlimited(),
-            };
-            let how = WriteOptions {
-                guards: vec![guard],
-                yields: change.yields,
-                upload: change.upload,
-                background: change.background,
-                ..WriteOptions::durable(change.durability)
-            };
-            let value = match change.new {
-                Some(new) => new.value_in(bucket).map(Some),
-                // Where there are versions, a deletion is a version, too.
-                None if bucket.versioning.has_versions() => Ok(Some(self.new_marker())),
-                None => Ok(None),
-            };
-            let value = match value {
+            let value = match self.value_of(change, bucket) {
                 Ok(value) => value,
                 Err(error) => return Ok(Err(error)),
             };
             let (row, is_new) = (change.row, bucket.versioning == Versioning::Enabled);
             let is_marker = value.is_some() && change.new.is_none();
+            let fence = self.fence_of(bucket, row);
+            let guard = match change.new {
+                Some(_) => fence,
+                None => fence.unlimited(),
+            };
+            let happening = change.happening(is_marker);
             let how = WriteOptions {
-                companions: {
-                    let happening = change.happening(is_marker);
-                    self.events_of(bucket, row, happening, change.background)
-                },
-                ..how
+                guards: vec![guard],
+                yields: change.yields,
+                upload: change.upload,
+                background: change.background,
+                companions: self.events_of(bucket, row, happening, change.background),
+                ..WriteOptions::durable(change.durability)
             };
             let at = match condition {
                 Condition::Always => Ok(version_rows::write(
@@ -245,6 +234,16 @@ impl Model {
         self.tell_listeners(bucket, change.row, happening, change.background, written);
         self.wake_gc();
         Ok(put)
+    }
+
+    /// Returns the value that a change writes; `None` removes the row.
+    fn value_of(&self, change: &ObjectChange<'_>, bucket: &Bucket) -> Result<Option<Value>, Error> {
+        match change.new {
+            Some(new) => new.value_in(bucket).map(Some),
+            // Where there are versions, a deletion is a version, too.
+            None if bucket.versioning.has_versions() => Ok(Some(self.new_marker())),
+            None => Ok(None),
+        }
     }
 
     /// Returns the value of a delete marker.

@@ -21,10 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::boxed;
-use archipel_traces::carry;
 use futures_util::future::try_join_all;
 
-use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::fence::{PAUSE, RETRIES};
@@ -33,6 +31,7 @@ use crate::quota::{Adding, Quota, Share, Usage};
 use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
 use crate::versions::head_of;
+use crate::{Model, detached};
 
 pub(crate) use user::Divisions;
 
@@ -59,10 +58,10 @@ pub struct Filled {
 /// The most quotas of each kind that are counted for metrics: each is a series in the store of metrics.
 const MAX_COUNTED: usize = 500;
 
-/// How often quotas are counted for metrics.
+/// The interval at which quotas are counted for metrics.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the replicas of a partition count. They differ while some lack rows.
+/// The counts of a partition's replicas. They differ while some lack rows.
 struct Counted {
     least: Usage,
     most: Usage,
@@ -228,14 +227,12 @@ impl Model {
         // It goes on without its caller: else a client that goes away would leave all room taken
         // back until the token times out.
         let shared = async move { model.share_out_again(&old, limit, wanted).await };
-        let shared = tokio::spawn(carry(shared));
-        match shared.await {
-            Ok(Err(Error::Conflict)) => {
+        match detached("shares a quota out", shared).await {
+            Err(Error::Conflict) => {
                 tokio::time::sleep(PAUSE).await;
                 Ok(bucket)
             }
-            Ok(shared) => shared,
-            Err(error) => Err(Error::Internal(format!("a quota was not shared: {error}"))),
+            shared => shared,
         }
     }
 
@@ -256,10 +253,7 @@ impl Model {
         };
         let held = self.take_token(bucket, next).await?;
         let shared = self.share_out(&held, quota, wanted).await;
-        // Also if it failed, so that the next writer shares out at once.
-        if let Err(error) = self.release_token(&held).await {
-            tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
-        }
+        self.release_token_or_wait(&held).await;
         shared.map(|()| held)
     }
 

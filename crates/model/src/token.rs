@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bucket::Secret;
 use crate::error::Error;
 
-/// What the digests of tokens are for, as BLAKE3's context.
+/// The purpose of the digests of tokens, as BLAKE3's context.
 const PURPOSE: &str = "archipel 2026 secret of an admin token";
 
 /// The beginning of every token, so that scanners for leaked secrets know them.
@@ -45,7 +45,7 @@ pub struct AdminToken {
     /// The time from which it opens nothing any more; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
-    /// What it opens.
+    /// The parts of the admin API that it opens.
     #[serde(default)]
     pub scopes: Vec<TokenScope>,
     /// The digest of the secret.
@@ -57,12 +57,12 @@ impl Versioned for AdminToken {
     const VERSION: u8 = 1;
 }
 
-/// What a new token opens, and for how long.
+/// The scopes of a new token, and its life.
 #[derive(Clone, Debug)]
 pub struct NewToken {
     /// The name for people.
     pub name: String,
-    /// What it opens.
+    /// The parts of the admin API that it opens.
     pub scopes: Vec<TokenScope>,
     /// The time from which it opens nothing, in milliseconds since 1970; `None` for never.
     pub expires_ms: Option<u64>,
@@ -73,7 +73,7 @@ pub struct NewToken {
 pub struct TokenChange {
     /// The name for people.
     pub name: Option<String>,
-    /// What it opens.
+    /// The parts of the admin API that it opens.
     pub scopes: Option<Vec<TokenScope>>,
     /// The time from which it opens nothing, in milliseconds since 1970.
     pub expires_ms: Option<u64>,

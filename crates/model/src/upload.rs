@@ -37,7 +37,7 @@ pub struct UploadMeta {
     /// The protection of the future object that the client asks for.
     #[serde(rename = "l", default, skip_serializing_if = "ObjectLock::is_empty")]
     pub lock: ObjectLock,
-    /// How the future object is encrypted: see [`Sealing`](crate::Sealing).
+    /// The encryption of the future object: see [`Sealing`](crate::Sealing).
     #[serde(rename = "enc", default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Box<Encryption>>,
     /// Headers of the request that policies may have conditions on, by lower-case name: those that go on with the

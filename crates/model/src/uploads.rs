@@ -10,6 +10,7 @@
 //! fails leaves the upload as it was. GC drops the parts that the object does not list once the
 //! upload is over.
 
+mod completed;
 mod ids;
 mod known;
 mod page;
@@ -24,7 +25,7 @@ use archipel_base::{Id, boxed, codec};
 use archipel_cluster as cluster;
 use archipel_cluster::{Current, Decision, Intent, PointingRow, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_storage::{Payload, RowKey, Value};
+use archipel_storage::{RowKey, Value};
 use archipel_traces::carry;
 use futures_util::future::try_join_all;
 
@@ -32,10 +33,10 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
 use crate::events::Happening;
-use crate::form::{ContentForm, PartInfo, PartList, decode_parts};
+use crate::form::{ContentForm, decode_parts};
 use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
-use crate::objects::{NewObject, check_key, decide};
+use crate::objects::{check_key, decide};
 use crate::owner::UploadName;
 use crate::quota::Adding;
 use crate::rowkeys;
@@ -174,33 +175,7 @@ impl Model {
         condition: Condition,
     ) -> Result<ObjectHead, Error> {
         let object = rowkeys::object(self.cluster(), &bucket.id, &upload.key);
-        let head = ObjectHead {
-            version: self.random_id(),
-            size: parts.iter().map(|part| part.size).sum(),
-            etag: meta.etag,
-            modified_ms: self.now_ms(),
-            headers: meta.headers,
-            checksum: meta.checksum,
-            parts: parts.len() as u32,
-            tags: meta.tags,
-            acl: meta.acl,
-            lock: meta.lock,
-            id: VersionId::Null,
-            is_marker: false,
-            encryption: self.freshened(&object, upload.meta.encryption.clone()),
-            form: ContentForm::Parts,
-        };
-        let new = |intent: Intent| {
-            let list = PartList {
-                upload: upload.id,
-                parts: parts.iter().map(part_info).collect(),
-                write: Some(intent),
-            };
-            NewObject {
-                head: head.clone(),
-                payload: Payload::Inline(codec::encode(&list).into()),
-            }
-        };
+        let head = self.completed_head(&object, upload, parts, meta);
         let name = upload.name_in(&bucket.id);
         let row = rowkeys::upload(self.cluster(), &name);
         let durability = self.durability(bucket);
@@ -216,7 +191,7 @@ impl Model {
             let bucket = newer.as_deref().unwrap_or(bucket);
             let is_new = bucket.versioning == Versioning::Enabled;
             let intent = self.cluster().announce().await?;
-            let new = new(intent);
+            let new = completed::object(&head, upload, parts, intent);
             let value = new.value_in(bucket)?;
             let how = WriteOptions {
                 guards: vec![self.fence_of(bucket, &object)],
@@ -379,14 +354,5 @@ impl Model {
             }
         }
         Err(Error::Conflict)
-    }
-}
-
-fn part_info(part: &Part) -> PartInfo {
-    PartInfo {
-        number: part.number,
-        size: part.size,
-        checksum: part.checksum.clone(),
-        attempt: part.attempt,
     }
 }

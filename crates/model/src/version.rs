@@ -51,7 +51,7 @@ impl fmt::Display for VersionId {
     }
 }
 
-/// What a client gave as the id of a version.
+/// The id of a version as a client gave it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GivenVersion {
     /// An id that this store may have given out.

@@ -9,7 +9,7 @@ use archipel_cluster::{
 use archipel_storage::{RowKey, Value, VersionName};
 use parking_lot::Mutex;
 
-/// Which version a write makes.
+/// The version that a write makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Making {
     /// The object, in a bucket that never had versions.

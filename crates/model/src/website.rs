@@ -13,7 +13,7 @@ pub enum Website {
     Pages(Pages),
 }
 
-/// Where all requests are redirected to.
+/// The host to which all requests are redirected.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RedirectAll {
     /// The host, possibly with a port or a path.
@@ -65,7 +65,7 @@ pub struct Redirect {
     /// The new key.
     #[serde(default)]
     pub key: Option<String>,
-    /// What replaces the prefix of the rule's condition in the key.
+    /// The text that replaces the prefix of the rule's condition in the key.
     #[serde(default)]
     pub key_prefix: Option<String>,
 }

@@ -292,7 +292,7 @@ async fn answer(
             Ok(answer) => framed(ANSWER, &answer),
             Err(why) => {
                 span.describe(|record| record.fail("refused"));
-                framed(REFUSAL, why.as_bytes())
+                refusal(&why)
             }
         };
         send_last(&mut *stream.send, reply).await
@@ -303,8 +303,8 @@ async fn answer(
 
 /// Refuses a call.
 async fn refuse(mut stream: Stream, why: &str) -> Result<(), String> {
-    let reply = framed(REFUSAL, why.as_bytes());
-    let sent = tokio::time::timeout(HEADER_TIMEOUT, send_last(&mut *stream.send, reply)).await;
+    let sending = send_last(&mut *stream.send, refusal(why));
+    let sent = tokio::time::timeout(HEADER_TIMEOUT, sending).await;
     sent.map_err(|_| "a refusal that nobody reads")?
 }
 
@@ -314,8 +314,14 @@ async fn send_last(send: &mut dyn SendFrames, reply: Bytes) -> Result<(), String
     send.finish().await.map_err(text)
 }
 
+/// Returns the frame of a refusal, of which it may cut the text. An answer is never cut: the caller
+/// would take the rest for all of it.
+fn refusal(why: &str) -> Bytes {
+    let text = why.as_bytes();
+    framed(REFUSAL, &text[..text.len().min(MAX_FRAME_BYTES - 1)])
+}
+
 fn framed(kind: u8, content: &[u8]) -> Bytes {
-    let content = &content[..content.len().min(MAX_FRAME_BYTES - 1)];
     let mut bytes = BytesMut::with_capacity(1 + content.len());
     bytes.put_u8(kind);
     bytes.put_slice(content);

@@ -24,7 +24,7 @@ pub fn child(kind: Kind, name: &str) -> Span {
     current().map_or_else(Span::default, |live| live.child(kind, name))
 }
 
-/// Adds what is known of the span that this task works for, if there is one.
+/// Changes the record of the span that this task works for, if there is one.
 pub fn describe(change: impl FnOnce(&mut Record)) {
     let _ = CURRENT.try_with(|live| {
         if let Some(live) = live {

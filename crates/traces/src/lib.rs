@@ -16,9 +16,9 @@
 //! | [`context`] | the ids that spans refer to one another by, and the header `traceparent` |
 //! | [`current`] | the span that a task works for |
 //! | [`queue`] | the finished spans on their way to the collector, and their counters |
-//! | [`record`] | what is known of a span |
+//! | [`record`] | the record of a span: names, times, attributes |
 //! | [`span`] | spans that are under way |
-//! | [`tracer`] | which requests are sampled |
+//! | [`tracer`] | the choice of the requests that are sampled |
 
 pub mod context;
 pub mod current;

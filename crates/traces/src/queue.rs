@@ -10,7 +10,7 @@ use crate::record::Record;
 /// The most spans that wait.
 pub const QUEUE_SPANS: usize = 2048;
 
-/// What became of finished spans since the start.
+/// The numbers of finished spans since the start, by their fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Spans that the collector took.

@@ -1,4 +1,4 @@
-//! What is known of a span.
+//! The record of a span: its names, times and attributes.
 
 use crate::context::Context;
 
@@ -43,7 +43,7 @@ impl From<u16> for Value {
     }
 }
 
-/// What is known of a span.
+/// The record of a span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     /// The span, and the trace that it belongs to.
@@ -54,7 +54,7 @@ pub struct Record {
     pub has_remote_parent: bool,
     /// The side that it shows.
     pub kind: Kind,
-    /// What was done.
+    /// The name of the step.
     pub name: String,
     /// The begin, in nanoseconds since 1970.
     pub start_ns: u64,

@@ -13,7 +13,7 @@ use crate::current;
 use crate::queue::Entrance;
 use crate::record::{Kind, Record};
 
-/// What all spans of a node share.
+/// The parts that all spans of a node share.
 pub(crate) struct Shared {
     pub entrance: Entrance,
     pub clock: Arc<dyn WallClock>,
@@ -51,7 +51,8 @@ impl Anchor {
     }
 
     fn elapsed_ns(&self) -> u64 {
-        self.wall_ns + self.at.elapsed().as_nanos() as u64
+        let elapsed = self.at.elapsed().as_nanos() as u64;
+        self.wall_ns.saturating_add(elapsed)
     }
 }
 
@@ -142,7 +143,7 @@ impl Span {
         self.0.as_ref().map(|live| live.context)
     }
 
-    /// Adds what is known, if the span is recorded.
+    /// Changes the span's record, if it is recorded.
     pub fn describe(&self, change: impl FnOnce(&mut Record)) {
         if let Some(live) = &self.0 {
             live.describe(change);

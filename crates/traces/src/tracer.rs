@@ -1,4 +1,4 @@
-//! Which requests are sampled.
+//! The choice of the requests that are sampled.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::queue::{Counts, Queue, queue};
 use crate::record::Kind;
 use crate::span::{Shared, Span};
 
-/// Which requests are sampled.
+/// The settings that choose the requests to sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampling {
     /// The share of requests, from 0 to 1.

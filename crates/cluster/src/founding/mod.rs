@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `decide` | decides whether all are there, and who proposes; pure |
+//! | `decide` | decides if all are there, and which of them proposes; pure |
 //!
 //! Promises and proposals are in `node/epochs/first.rs`.
 //!
@@ -45,7 +45,7 @@ const USUAL_REPLICAS: usize = 3;
 /// The first layout as the settings want it.
 #[derive(Clone, Debug)]
 pub struct FirstLayout {
-    /// How many nodes form it. All of them have the same number.
+    /// The number of nodes that form it. All of them have the same number.
     pub nodes: u16,
     /// The number of copies; `None` for three, or fewer with fewer nodes.
     pub replicas: Option<u8>,

@@ -1,4 +1,4 @@
-//! Whom a node believes, and for whom it has room.
+//! The nodes that a node believes, and those for which it has room.
 //!
 //! A node of a layout believes what nodes of that layout tell of third ones, because two nodes may
 //! hear of each other only through a third. Any other node is believed about itself and nothing
@@ -16,11 +16,11 @@ use super::failure_detector::Standing;
 use super::message::{Edition, Gossip};
 use super::state::Membership;
 
-/// How long a node that no layout names may give no sign of life before it is forgotten.
+/// A node that no layout names is forgotten after this time without a sign of life.
 const FORGET_MS: u64 = DAY_MS;
-/// How many other nodes are known at most before there is a layout.
+/// The most other nodes that are known before there is a layout.
 const MAX_OTHERS: usize = 2_000;
-/// How many nodes are known at most that the layout does not have, nor an operator admitted.
+/// The most known nodes that the layout does not have and no operator admitted.
 const MAX_STRANGERS: usize = 128;
 /// No run of a node comes so far by itself: a node would be started four billion times.
 const FIRST_UNREAL_GENERATION: u64 = 1 << 48;

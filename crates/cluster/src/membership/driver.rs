@@ -27,9 +27,9 @@ use crate::node::peers::Directory;
 use crate::node::wire::method;
 
 const TICK: Duration = Duration::from_millis(TICK_MS);
-/// How long a node may take to answer.
+/// The time limit for an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How many nodes are told at once that this node leaves, and how long that may take.
+/// The number of nodes that are told that this node leaves, and the time limit for each.
 const FAREWELLS: usize = 8;
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 

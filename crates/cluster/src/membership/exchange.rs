@@ -16,9 +16,9 @@ use super::node_info::NodeInfo;
 use super::plan::shuffle;
 use super::state::{Known, Membership};
 
-/// How many lines of a message are read.
+/// The most lines of a message that are read.
 const MAX_LINES_HEARD: usize = 2 * MAX_LINES;
-/// How many node infos of a message are read.
+/// The most node infos of a message that are read.
 const MAX_TOLD_HEARD: usize = 2_000;
 
 impl Membership {

@@ -7,7 +7,7 @@ const FAILURES: u32 = 3;
 /// cannot reach it.
 const FAILURES_ALONE: u32 = 6;
 const FAILING_MS: i64 = 2_000;
-/// How long failed calls are remembered after the last one.
+/// The time for which failed calls are remembered after the last one.
 const FAILURES_LAST_MS: i64 = 30_000;
 
 /// The verdict on a node: suspected or not.

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::node_info::NodeInfo;
 
-/// How many nodes the lines of a request name at most.
+/// The most nodes that the lines of a request name.
 pub(super) const MAX_LINES: usize = 256;
-/// How many bytes of node info go into one message.
+/// The most bytes of node info in one message.
 pub(super) const MAX_INFO_BYTES: usize = 64 << 10;
 /// The longest message that is read: lines, lines asked for, and node info.
 pub(super) const MAX_MESSAGE_BYTES: usize = 128 << 10;
@@ -56,10 +56,10 @@ pub(super) struct Line {
     pub generation: u64,
     #[serde(rename = "r")]
     pub revision: u64,
-    /// How long its run has lasted, in tenths of a second. It tells which news are newer.
+    /// The age of its run, in tenths of a second. It tells which news are newer.
     #[serde(rename = "h")]
     pub heartbeat: u64,
-    /// How long ago the node said so, in tenths of a second, including the time on the way to the
+    /// The time since the node said so, in tenths of a second, including the time on the way to the
     /// sender.
     #[serde(rename = "a", default)]
     pub age: u64,
@@ -102,7 +102,7 @@ pub(super) struct Gossip {
     /// The sender's cluster; `None` for a node that has not joined yet.
     #[serde(rename = "c")]
     pub cluster: Option<Id>,
-    /// How many nodes the sender knows. If there are as many lines, the sender does not know any
+    /// The number of nodes that the sender knows. If there are as many lines, the sender does not know any
     /// other node.
     #[serde(rename = "t", default)]
     pub total: u64,

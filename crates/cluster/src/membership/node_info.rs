@@ -3,7 +3,7 @@
 use archipel_base::Id;
 use serde::{Deserialize, Serialize};
 
-/// How many addresses a node may tell.
+/// The most addresses that a node may tell.
 pub const MAX_ADDRESSES: usize = 8;
 /// The longest text that a node may tell, in bytes.
 pub const MAX_TEXT_BYTES: usize = 256;
@@ -11,7 +11,7 @@ pub const MAX_TEXT_BYTES: usize = 256;
 /// A node's description of itself. It travels only to nodes that lack its current edition.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeInfo {
-    /// How to reach the node: `host:port`.
+    /// The addresses at which the node is reached: `host:port`.
     #[serde(rename = "a")]
     pub addresses: Vec<String>,
     /// Its store.
@@ -35,7 +35,7 @@ pub struct NodeInfo {
     /// The capacity of its disks in bytes; 0 if it does not tell. The layout decides.
     #[serde(rename = "b", default)]
     pub capacity_bytes: u64,
-    /// How many nodes form the first layout, if the node waits for that; else 0.
+    /// The number of nodes that form the first layout, if the node waits for that; else 0.
     #[serde(rename = "n", default)]
     pub first_nodes: u16,
 }

@@ -19,13 +19,13 @@ const AGAIN_MS: i64 = 900;
 const AGAIN_AWAY_MS: i64 = 2_000;
 /// The shortest time before a seed is asked again.
 const SEED_AGAIN_MS: i64 = 1_000;
-/// How many seeds are asked at a time while no other node is reachable.
+/// The number of seeds that are asked at a time while no other node is reachable.
 const SEEDS_ALONE: usize = 3;
 /// The time between two seeds otherwise.
 const SEED_MS: i64 = 10_000;
-/// How long a call to a seed takes at most.
+/// The longest time that a call to a seed takes.
 const SEED_BUSY_MS: i64 = 30_000;
-/// How many seeds of the settings are asked at most, and how many that were looked up. The others are
+/// The most seeds of the settings that are asked, and the most that were looked up. The others are
 /// left out.
 const MAX_SEEDS: usize = 32;
 
@@ -51,7 +51,7 @@ struct Seed {
     source: Option<usize>,
 }
 
-/// Where the address of a seed comes from.
+/// The origin of the address of a seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
     /// The settings.

@@ -15,12 +15,11 @@ use super::message::{Edition, Line, MAX_LINES, Short, Told};
 use super::node_info::NodeInfo;
 use super::plan::{Plan, Target, is_here};
 
-/// How often [`Membership::tick`] is to be called.
+/// The interval at which [`Membership::tick`] is to be called.
 pub const TICK_MS: u64 = 333;
-/// How long a node may give no sign of life before it is suspected, if all nodes fit one list of
-/// lines.
+/// A node without a sign of life for this long is suspected, if all nodes fit one list of lines.
 const PATIENCE_MS: u64 = 4_000;
-/// How much longer it is for a stranger, for each stranger, because strangers are asked in turn.
+/// The time that is added for a stranger, for each stranger, because strangers are asked in turn.
 const PATIENCE_OF_TURN_MS: u64 = 500;
 /// The limit of that time, which grows if the nodes do not fit one list.
 const LONGEST_PATIENCE_MS: u64 = 60_000;
@@ -65,9 +64,9 @@ pub struct Member {
     pub suspected: bool,
     /// True if it said that it leaves.
     pub leaving: bool,
-    /// How long it has been suspected, or not; for this node, how long it has run.
+    /// The time since it was suspected, or ceased to be; for this node, since it started.
     pub since_ms_ago: u64,
-    /// How long ago there was a sign of life, in milliseconds; 0 for this node.
+    /// The time since the last sign of life, in milliseconds; 0 for this node.
     pub heard_ms_ago: u64,
     /// True if it has told an older epoch than this node knows for a minute: it answers, and learns
     /// no newer layouts.
@@ -100,7 +99,7 @@ pub struct Membership {
     pub(super) sendings: u64,
     /// Grows with every change but signs of life.
     pub(super) changes: u64,
-    /// How many nodes one list of lines names at most.
+    /// The most nodes that one list of lines names.
     pub(super) max_lines: usize,
     ticked_ms: Option<i64>,
 }

@@ -62,7 +62,7 @@ struct Told {
 /// The system's clock, or one that is ahead of it.
 struct ShiftedClock {
     ahead_ms: AtomicU64,
-    /// How far the cluster's time is ahead; the largest number while nodes do not compare their clocks.
+    /// The lead of the cluster's time; the largest number while nodes do not compare their clocks.
     common_ms: Arc<AtomicU64>,
 }
 

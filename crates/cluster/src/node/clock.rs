@@ -24,14 +24,14 @@ use tokio::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// How far a clock may be off before it is corrected. Stamps tolerate that much.
+/// A clock that is off by more than this is corrected. Stamps tolerate that much.
 pub(crate) const TOLERANCE_MS: i64 = 5_000;
-/// How far a wall clock must move against the steady clock before the move counts as a jump.
+/// A move of the wall clock against the steady clock by more than this counts as a jump.
 const JUMP_MS: i64 = 1_000;
 /// The longest exchange that counts. A slower one says too little about the time of the answer.
 const LONGEST_EXCHANGE_MS: i64 = 5_000;
 
-/// How far the clocks of two nodes may differ if no third node is heard. It is half of what stamps
+/// The clocks of two nodes agree if they differ by no more than this. It is half of what stamps
 /// tolerate, so neither clock does harm, whichever is wrong.
 const AGREEMENT_MS: i64 = 30_000;
 /// After this time an unconfirmed clock is used as it is. The nodes that could confirm it may be
@@ -53,9 +53,9 @@ struct State {
     others: Option<BTreeSet<NodeId>>,
     /// Wall time minus steady time at the last look; `None` before the first.
     base_ms: Option<i64>,
-    /// How far each node's clock is ahead of this one's.
+    /// The lead of each node's clock over this one's.
     ahead_ms: BTreeMap<NodeId, i64>,
-    /// How far the clock as it was before all jumps is ahead of this one.
+    /// The lead of the clock as it was before all jumps over the present one.
     before_jumps_ms: i64,
     correction_ms: i64,
 }
@@ -111,7 +111,9 @@ impl CommonClock {
     fn look(&self) -> (i64, MutexGuard<'_, State>) {
         let mut state = self.state.lock();
         let now = self.own.now_millis().min(i64::MAX as u64 / 4) as i64;
-        let base = now - self.begun.elapsed().as_millis() as i64;
+        // The steady clock stands still while the machine is suspended, and the wall clock moves on.
+        let steady = self.begun.elapsed().as_millis() as i64 + self.own.suspended_millis() as i64;
+        let base = now - steady;
         let moved = base - *state.base_ms.get_or_insert(base);
         if moved.abs() > JUMP_MS {
             state.base_ms = Some(base);

@@ -43,14 +43,14 @@ pub(crate) struct Epochs {
     fence: Arc<AtomicU64>,
     /// Held while an epoch is learnt, or a first layout is promised or proposed.
     learning: Arc<Mutex<()>>,
-    /// What this node has to do with a first layout that is not in force yet.
+    /// This node's part in a first layout that is not in force yet.
     first: first::First,
     news: News,
     /// The highest feature level that this node speaks.
     level: u32,
 }
 
-/// How to treat a request.
+/// The treatment of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
     /// The request is for this replica and names the known epoch.

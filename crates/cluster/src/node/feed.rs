@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 use super::options::Topics;
 use super::wire::{FeedReply, Position};
 
-/// How many changes are kept.
+/// The number of changes that are kept.
 const KEPT: usize = 65_536;
-/// How many changes one answer holds.
+/// The most changes that one answer holds.
 const TOLD: usize = 8192;
 
 /// The changes of one run of a node.

@@ -4,7 +4,7 @@ use archipel_base::Id;
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
-/// How many runs a store keeps. A store that remembers an earlier run was away for longer than
+/// The number of runs that a store keeps. A store that remembers an earlier run was away for longer than
 /// that, and its memory does not count.
 pub(crate) const MAX_RUNS: usize = 64;
 
@@ -31,7 +31,7 @@ impl Versioned for History {
     const VERSION: u8 = 1;
 }
 
-/// Why a run history does not fit what another store remembers.
+/// A contradiction between a run history and the memory of another store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Contradiction {
     /// The history ends before the remembered run or mark.

@@ -4,7 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `options`, `sizes`, `times` | what a node is made of; how much is done at once; how long it waits |
+//! | `options`, `sizes`, `times` | the parts of a node; sizes of pages and messages; waiting times |
 //! | `replica` | answers the register's requests from the store |
 //! | `companions` | rows that writes bring with them |
 //! | `feed` | the changes that the replica has accepted, for those who watch rows |
@@ -61,7 +61,7 @@ use replica::{AHEAD_MILLIS, Replica};
 use talk::{AnswerCheck, Hear};
 use throttle::Throttle;
 
-/// How long a write waits until the node knows the time, and how often it looks.
+/// The time for which a write waits until the node knows the time, and the pause between two looks.
 const TIME_TIMEOUT: Duration = Duration::from_secs(10);
 const TIME_INTERVAL: Duration = Duration::from_millis(20);
 

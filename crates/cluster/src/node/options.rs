@@ -54,14 +54,14 @@ pub struct Hooks {
     pub most_dead: usize,
 }
 
-/// What an operation would take from a version of an object: the version itself, or a protection
-/// that it has. Each replica that holds the version may [refuse](Hooks::refuses) it.
+/// A thing that an operation would take from a version of an object: the version itself, or a
+/// protection that it has. Each replica that holds the version may [refuse](Hooks::refuses) it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Taking {
     /// The name of the version.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub from: VersionName,
-    /// What is taken, in the model's encoding.
+    /// The thing that is taken, in the model's encoding.
     #[serde(rename = "w")]
     pub what: Bytes,
 }
@@ -122,9 +122,9 @@ pub struct ClusterOptions {
     pub random: Arc<dyn Random>,
     /// The durability of buckets that have no setting of their own.
     pub durability: Durability,
-    /// How much is done at once.
+    /// The sizes of pages, messages and transactions.
     pub sizes: Sizes,
-    /// How long the node waits.
+    /// The node's waiting times.
     pub times: Times,
     /// The rules of the model.
     pub hooks: Hooks,

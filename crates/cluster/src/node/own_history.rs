@@ -1,5 +1,5 @@
-//! What a store knows of itself while it runs: its name, its run history, and whether other stores
-//! confirm it.
+//! A running store's knowledge of itself: its name, its run history, and the epoch in which other
+//! stores have confirmed it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ struct State {
     me: StoreName,
     history: History,
     rollback: Option<Rollback>,
-    /// How often the store was renamed in this run.
+    /// The number of times that the store was renamed in this run.
     renames: u64,
 }
 

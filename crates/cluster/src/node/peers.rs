@@ -16,16 +16,16 @@ use crate::error::Error;
 use crate::node::times::Times;
 use crate::node::wire::method;
 
-/// How often a node that has not answered is asked for a sign of life.
+/// The pause between two requests for a sign of life to a node that has not answered.
 const NEXT_DOUBT: Duration = Duration::from_secs(1);
-/// How long a sign of life may take: this time, or twice the node's distance if that is longer.
+/// The time limit for a sign of life: this time, or twice the node's distance if that is longer.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 /// The assumed distance of a node that was never called.
 const UNKNOWN_DISTANCE: Duration = Duration::from_millis(500);
 
 /// A directory of nodes: addresses, and which nodes are suspected.
 pub trait Directory: Send + Sync + 'static {
-    /// Returns how to reach a node; `None` if its address is not known.
+    /// Returns the addresses of a node; `None` if none is known.
     fn peer(&self, node: &NodeId) -> Option<Peer>;
     /// Returns true if the node is suspected.
     fn is_suspected(&self, node: &NodeId) -> bool;
@@ -59,7 +59,7 @@ pub(crate) struct Peers {
     pub outbound: Outbound,
 }
 
-/// How many blocks may wait for one node. A distant or unreachable node must not fill the memory
+/// The most blocks that wait for one node. A distant or unreachable node must not fill the memory
 /// that all share.
 const BLOCKS_WAITING: usize = 8;
 

@@ -30,7 +30,7 @@ use change::{Change, how_to_run};
 pub(crate) use offer::{Applied, Offer};
 use remembered::Remembered;
 
-/// How far a stamp may be ahead of the local clock.
+/// The largest lead of a stamp over the local clock.
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
 /// The longest value that is piggybacked: it fits the packet of the answer.
 const PIGGYBACKED_BYTES: usize = 1024;

@@ -1,6 +1,6 @@
-//! How much is done at once.
+//! The sizes of pages, messages and transactions.
 
-/// How much is done at once: rows of a page, of a message, of a transaction.
+/// The sizes of pages, messages and transactions.
 ///
 /// No promise may depend on these numbers. The simulator draws them, so that boundaries between
 /// pages and transactions fall everywhere.

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use super::Node;
 use super::wire::method;
 
-/// How long to wait for an answer: long enough for nodes that are near.
+/// The time limit for an answer: long enough for nodes that are near.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// Receives the notices of other nodes' models.

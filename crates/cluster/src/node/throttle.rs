@@ -19,7 +19,8 @@ use tokio::time::Instant;
 
 use crate::register::Request;
 
-/// How many units may run at once while clients are served: at first, at most and at least.
+/// The number of units that may run at once while clients are served: at first, at most and at
+/// least.
 const FIRST: f64 = 2.0;
 const MOST: f64 = 64.0;
 const LEAST: f64 = 1.0 / 4.0;
@@ -28,7 +29,7 @@ const GROW: f64 = 1.1;
 const SHRINK: f64 = 0.7;
 /// The shortest time between two changes.
 const TICK: Duration = Duration::from_millis(100);
-/// How long clients must be quiet before they count as gone.
+/// Clients that were quiet for this long count as gone.
 const GONE: Duration = Duration::from_secs(1);
 /// The longest rest.
 const LONGEST_REST: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 /// longer.
 const SLOWER: f64 = 1.5;
 const SLACK_S: f64 = 0.000_5;
-/// How long answers take without units, in seconds, as assumed before any was measured.
+/// The time of answers without units, in seconds, as assumed before any was measured.
 const USUAL_S: [f64; 2] = [0.001, 0.010];
 /// The weight of the last answer in the averages: beside units and long after them, and between two
 /// units.

@@ -1,34 +1,34 @@
-//! How long a node waits.
+//! The waiting times of a node.
 
 use std::time::Duration;
 
-/// How long an operation waits for other nodes, and when it asks again.
+/// The times for which operations wait for other nodes, and after which they ask again.
 ///
 /// No promise may depend on these times. The simulator draws them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Times {
-    /// How long an operation waits for an answer before it continues with what it has, or asks
-    /// again. It doubles.
+    /// The time for which an operation waits for an answer before it continues with what it has,
+    /// or asks again. It doubles.
     pub patience: Duration,
     /// The longest such time.
     pub longest_patience: Duration,
-    /// How long an operation may take in all.
+    /// The time limit of a whole operation.
     pub operation: Duration,
-    /// How long suspected nodes are awaited if there is no quorum without them.
+    /// The time for which suspected nodes are awaited if there is no quorum without them.
     pub absence: Duration,
-    /// For how long failed replicas are asked again if there is no quorum without them.
+    /// The time for which failed replicas are asked again if there is no quorum without them.
     pub retries: Duration,
     /// The first pause before a retry. It doubles.
     pub first_retry: Duration,
     /// The longest pause before a retry.
     pub longest_retry: Duration,
-    /// How long a call to another node may take.
+    /// The time limit of a call to another node.
     pub call: Duration,
-    /// How long a request to a replica that a quorum does not need is deferred. Near replicas mostly
-    /// answer within this time, also under load.
+    /// The delay of a request to a replica that a quorum does not need. Near replicas mostly answer
+    /// within this time, also under load.
     pub defer: Duration,
-    /// How long a read waits at least for the value once the other replicas have answered. Then it
-    /// asks all replicas for the value.
+    /// The shortest time for which a read waits for the value once the other replicas have
+    /// answered. Then it asks all replicas for the value.
     pub least_hedge: Duration,
     /// The longest first pause of a contended operation. It doubles with each attempt.
     pub first_pause: Duration,

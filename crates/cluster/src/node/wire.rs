@@ -56,7 +56,8 @@ pub(crate) struct RowCall {
     /// The versions of the object that the answer tells about.
     #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
-    /// What the operation would take from a version. A replica that refuses it does not promise.
+    /// The thing that the operation would take from a version. A replica that refuses it does not
+    /// promise.
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub taking: Option<Taking>,
     /// Rows that a `Write` brings with it.
@@ -181,7 +182,7 @@ impl Versioned for RowReply {
     const VERSION: u8 = 1;
 }
 
-/// Why a replica cannot do what it was asked, in a form that tells what to do.
+/// The reason why a replica cannot do what it was asked, in a form that tells what to do.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Refusal {
     /// The disk is full.

@@ -14,7 +14,7 @@ use archipel_base::Stamp;
 
 use super::replica::Bounds;
 
-/// What a replica does with the companion of a write that it accepts.
+/// A replica's treatment of the companion of a write that it accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bringing {
     /// It stores the companion.
@@ -26,7 +26,7 @@ pub enum Bringing {
     TooOld,
 }
 
-/// Returns what a replica does with a companion under this stamp. `held` is the stamp of the
+/// Returns a replica's treatment of a companion under this stamp. `held` is the stamp of the
 /// companion's row, or [`Stamp::ZERO`].
 pub fn bring(held: Stamp, stamp: Stamp, bounds: &Bounds) -> Bringing {
     if held >= stamp {

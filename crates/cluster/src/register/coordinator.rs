@@ -26,7 +26,7 @@
 use archipel_base::{Id, Stamp};
 
 use super::intent::Intent;
-use super::message::{Answer, Remembered};
+use super::message::Answer;
 use super::quorum::{Quorums, ReplicaSet};
 use super::rules::Rules;
 
@@ -37,7 +37,7 @@ mod state;
 mod versions;
 
 pub use state::{Decision, Outcome, Output, Repeat, Start, Told};
-use state::{Kind, Memory, Phase, Promise, Report, counted};
+use state::{Kind, Memory, Phase, counted};
 use versions::OfVersions;
 pub use versions::RowValue;
 
@@ -58,7 +58,7 @@ pub struct Operation<V> {
     round: u32,
     /// The replicas that refused in this round.
     refused: ReplicaSet,
-    /// What those of them remember of the operation's writes that told it.
+    /// The memories of the operation's writes, of those replicas that told them.
     memories: Vec<Memory>,
     /// The replicas that could not be asked in this round.
     failed: ReplicaSet,
@@ -73,7 +73,7 @@ pub struct Operation<V> {
     never_below: Stamp,
     /// True if the guard refused one of them.
     guard_refused: bool,
-    /// Whether the operation writes again if an attempt took no effect.
+    /// The operation's next step if an attempt took no effect.
     repeat: Repeat,
     /// True if only a quorum that accepted the operation's own messages acknowledges it.
     own_quorum: bool,
@@ -232,61 +232,10 @@ impl<V: RowValue> Operation<V> {
         if !self.quorums().all().contains(from) {
             return Vec::new();
         }
-        match answer {
-            Answer::Superseded { .. } => {}
-            Answer::Stale { remembered, .. } => {
-                self.refused.insert(from);
-                let memory = remembered.map(|remembered| Memory { from, remembered });
-                self.memories.extend(memory);
-            }
-            Answer::Ahead | Answer::Lacking { .. } | Answer::LacksPointing => {
-                self.failed.insert(from);
-            }
-            Answer::Held => {
-                self.failed.insert(from);
-                self.of_versions.held.insert(from);
-            }
-            Answer::Guarded => return self.on_guarded(from, next),
-            Answer::Found {
-                version,
-                live,
-                floor,
-                agreed,
-                versions,
-            } => {
-                let report = Report {
-                    from,
-                    version,
-                    live,
-                    agreed,
-                    versions,
-                };
-                self.on_found(report, floor);
-            }
-            Answer::Promised {
-                version,
-                accepted,
-                known_from,
-                floor,
-                agreed,
-                versions,
-            } => {
-                self.floor = self.floor.max(floor);
-                let report = Report {
-                    from,
-                    live: version.value.is_some(),
-                    version,
-                    agreed,
-                    versions,
-                };
-                let remembered = Remembered {
-                    accepted,
-                    known_from,
-                };
-                self.on_promised(Promise { report, remembered });
-            }
-            Answer::Accepted => self.on_accepted(from),
+        if let Answer::Guarded = answer {
+            return self.on_guarded(from, next);
         }
+        self.note(from, answer);
         self.advance(false, next)
     }
 

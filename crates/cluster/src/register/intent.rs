@@ -108,7 +108,7 @@ pub fn announce<V: Clone>(
     promise(rules, row, state, ballot).map(|_| true)
 }
 
-/// What happens to a pointing row when a replica accepts a write of the deciding row.
+/// The effect on a pointing row when a replica accepts a write of the deciding row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Marking<V> {
     /// It stays as it is.
@@ -146,7 +146,7 @@ fn stale<V>(row: &Cell<V>) -> Answer<V> {
     }
 }
 
-/// What became of the write that an intent names.
+/// The fate of the write that an intent names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It took effect.

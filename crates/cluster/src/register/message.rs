@@ -66,7 +66,7 @@ impl<V> Answer<V> {
     }
 }
 
-/// What a replica remembers of one write.
+/// A replica's memory of one write.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Remembered {
     /// The stamps under which the replica accepted the write.

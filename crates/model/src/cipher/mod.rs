@@ -21,7 +21,7 @@ use wrap::KEY_BYTES;
 
 pub use wrap::DataKey;
 
-/// Whose key wraps the key of a content.
+/// The owner of the key that wraps the key of a content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum EncryptionKind {
     /// The cluster's: SSE-S3.
@@ -32,10 +32,10 @@ pub enum EncryptionKind {
     Customer,
 }
 
-/// How a content is encrypted, as its row says it.
+/// The encryption of a content, as its row says it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Encryption {
-    /// Whose key wraps the content's.
+    /// The owner of the key that wraps the content's.
     #[serde(rename = "m")]
     pub kind: EncryptionKind,
     /// The key of the keyring, if it is the cluster's.
@@ -78,7 +78,7 @@ impl Encryption {
     }
 }
 
-/// What is known of the key of an open object.
+/// The key of an open object, as far as it is known.
 pub(crate) enum ContentKey {
     /// The content is not encrypted.
     Plain,

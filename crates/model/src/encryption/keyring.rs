@@ -35,7 +35,7 @@ pub(super) const MAX_KEYS: usize = 120;
 /// The most wrappings of a key.
 const MAX_WRAPPINGS: usize = 16;
 
-/// What the keys are derived from that wrap the keyring.
+/// The secrets from which the keys that wrap the keyring are derived.
 #[derive(Clone, Default)]
 pub struct RingSecrets {
     /// The present ones: they open the ring, and the ring is kept wrapped by them.
@@ -63,7 +63,7 @@ struct Known {
     /// The revision of the row, and its bytes.
     revision: u64,
     row: Bytes,
-    /// Why the ring does not open.
+    /// The reason why the ring does not open.
     trouble: Option<String>,
 }
 

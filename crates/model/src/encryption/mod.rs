@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::object::ObjectHead;
 use crate::objects::ObjectWriter;
 
-/// How new content shall be encrypted.
+/// The encryption of new content.
 #[derive(Clone)]
 pub enum Encrypt {
     /// By a key that the cluster keeps.

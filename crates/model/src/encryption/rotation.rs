@@ -62,7 +62,7 @@ pub struct RingStatus {
     pub closed_secrets: u64,
     /// The secrets of rows that stand there in plain text.
     pub plain_secrets: u64,
-    /// Why this node cannot open the ring.
+    /// The reason why this node cannot open the ring.
     pub trouble: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What expiry has walked today, and the place that it keeps over restarts.
+//! The partitions that expiry has walked today, and the place that it keeps over restarts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::rowkeys;
 
 /// The name of the stored place.
 const NAME: &str = "expiry";
-/// How often the place is stored at most.
+/// The shortest pause before the place is stored again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A part of a bucket: its rows in one partition.
@@ -54,7 +54,7 @@ impl Versioned for Stored {
     const VERSION: u8 = 1;
 }
 
-/// What was walked under which rules.
+/// The walks so far, and the rules that they followed.
 #[derive(Default)]
 pub(crate) struct Progress {
     walked: BTreeMap<Unit, u64>,
@@ -62,7 +62,7 @@ pub(crate) struct Progress {
     rules: u64,
     /// True once the stored place was read.
     is_read: bool,
-    /// Where the first walk after a restart goes on.
+    /// The place at which the first walk after a restart goes on.
     start: Option<Place>,
     saved: Option<Instant>,
     /// True if something before the present place is not done, so that the place must not be

@@ -20,7 +20,7 @@ use crate::version::VersionId;
 use crate::versions::{Deciding, head_of};
 use crate::{rowkeys, version_rows};
 
-/// What a removal removed.
+/// The result of a removal.
 pub(super) enum Removed {
     Nothing,
     Object(u64),

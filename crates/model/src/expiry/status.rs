@@ -14,7 +14,7 @@ pub(crate) struct Expiry {
 /// The requests of operators.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Asked {
-    /// How many times a walk was asked for. Each makes everything due once more.
+    /// The number of times that a walk was asked for. Each makes everything due once more.
     pub walks: u64,
     /// The number of walks that have begun, had nothing to do, or were cancelled.
     pub answered: u64,
@@ -42,7 +42,7 @@ impl Expiry {
     }
 }
 
-/// How expiry goes on this node.
+/// The state of expiry on this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExpiryStatus {
     /// The length of a day in milliseconds.
@@ -65,11 +65,11 @@ pub struct ExpiryStatus {
     pub parts: u64,
     /// Those that it has done.
     pub parts_done: u64,
-    /// What was done since the start of the node.
+    /// The removals since the start of the node.
     pub counts: ExpiryCounts,
 }
 
-/// What expiry did since the start of the node.
+/// The removals by expiry since the start of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExpiryCounts {
     /// Rows that were looked at.

@@ -37,7 +37,7 @@ impl ObjectChange<'_> {
     }
 }
 
-/// What a write or a deletion of an object's row did.
+/// The result of a write or a deletion of an object's row.
 pub(crate) struct Put {
     /// The bucket, if its settings are newer than those that the change knew.
     pub bucket: Option<Arc<Bucket>>,

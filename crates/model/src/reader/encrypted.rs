@@ -59,7 +59,7 @@ impl Feeder {
         let Some(key) = key else {
             return self.stored(content, size, range).await;
         };
-        self.hold_share().await;
+        self.hold_share().await?;
         let opened = Opener::new(key, size, &range).ok_or_else(not_opened);
         let (opener, sealed) = self.or_fail(opened).await?;
         self.opener = Some(Box::new(opener));
@@ -68,14 +68,18 @@ impl Feeder {
         self.or_fail(ended.map_err(|_| not_opened())).await
     }
 
-    /// Waits for the memory of opened segments.
-    async fn hold_share(&mut self) {
+    /// Waits for the memory of opened segments, for as long as the client waits.
+    async fn hold_share(&mut self) -> Result<(), Stop> {
         while self.share.is_none() {
+            if self.sender.is_closed() {
+                return Err(Stop);
+            }
             self.share = self.cluster.buffers().try_hold(4 * SEGMENT_BYTES);
             if self.share.is_none() {
                 tokio::time::sleep(SHARE_PAUSE).await;
             }
         }
+        Ok(())
     }
 
     /// Sends stored bytes, or what they open to.

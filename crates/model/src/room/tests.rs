@@ -139,20 +139,27 @@ async fn a_quota_counts_on_a_node_that_has_not_heard_of_it() {
     assert!(is_refused(&put(&other, &stale, "other", 1).await));
 }
 
-/// Fills a bucket through all nodes at once, and returns how many writes were acknowledged, and
-/// what the bucket holds in the end.
-async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u64) {
+/// Opens the models of all nodes.
+pub(super) async fn models(world: &World) -> Vec<Model> {
     let mut models = Vec::new();
     for node in &world.nodes {
         models.push(Model::open(node.clone()).await.unwrap());
     }
-    let bucket = models[0].create_bucket("bucket", None).await.unwrap();
-    models[0]
-        .set_quota("bucket", of_objects(limit))
-        .await
-        .unwrap();
+    models
+}
+
+/// Writes to the buckets through all nodes at once, and returns how many writes were acknowledged.
+pub(super) async fn write_through(
+    models: &[Model],
+    buckets: &[Arc<Bucket>],
+    writers: usize,
+    each: usize,
+) -> u64 {
     let write = |writer: usize| {
-        let (model, bucket) = (&models[writer % models.len()], &bucket);
+        let (model, bucket) = (
+            &models[writer % models.len()],
+            &buckets[writer % buckets.len()],
+        );
         async move {
             let mut done = 0;
             for n in 0..each {
@@ -164,20 +171,38 @@ async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u
                         | Error::Busy(_)
                         | Error::Conflict,
                     ) => {}
+                    // Nothing else reads the control data again here.
+                    Err(Error::Unconfirmed(_)) => drop(model.refresh_all().await),
                     Err(error) => panic!("{error}"),
                 }
             }
             done
         }
     };
-    let done = join_all((0..writers).map(write)).await.iter().sum();
-    world.network.end_all_cuts();
+    join_all((0..writers).map(write)).await.iter().sum()
+}
+
+/// Returns the number of objects in a bucket.
+pub(super) async fn objects_in(model: &Model, bucket: &Bucket) -> u64 {
     let query = crate::ListQuery {
         limit: 10_000,
         ..crate::ListQuery::default()
     };
-    let listed = models[0].list_objects(&bucket, &query).await.unwrap();
-    (done, listed.entries.len() as u64)
+    let listed = model.list_objects(bucket, &query).await.unwrap();
+    listed.entries.len() as u64
+}
+
+/// Fills a bucket through all nodes at once, and returns how many writes were acknowledged, and
+/// what the bucket holds in the end.
+async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u64) {
+    let models = models(world).await;
+    let bucket = models[0].create_bucket("bucket", None).await.unwrap();
+    let limited = models[0].set_quota("bucket", of_objects(limit));
+    limited.await.unwrap();
+    let buckets = [bucket];
+    let done = write_through(&models, &buckets, writers, each).await;
+    world.network.end_all_cuts();
+    (done, objects_in(&models[0], &buckets[0]).await)
 }
 
 #[tokio::test(start_paused = true)]

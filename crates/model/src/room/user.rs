@@ -22,20 +22,19 @@ mod token;
 use std::sync::Arc;
 
 use archipel_base::{Id, boxed};
-use archipel_traces::carry;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{Counted, exceeded, sum};
-use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::fence::{PAUSE, RETRIES};
 use crate::identity::{Attached, Changed, User, unique_id};
 use crate::quota::{Lent, Quota, Usage, lend};
+use crate::{Model, detached};
 
 pub(crate) use ask::Divisions;
 
-/// How many buckets are counted or changed at once.
+/// The number of buckets that are counted or changed at once.
 const AT_ONCE: usize = 16;
 
 /// A bucket that wants room, by its id, and how much.
@@ -75,11 +74,8 @@ impl Model {
     ) -> Result<Changed<Arc<User>>, Error> {
         let (model, name) = (self.clone(), name.to_owned());
         // It goes on without its caller: else the quota would be shown, and buckets would not have portions of it.
-        let set = tokio::spawn(carry(async move {
-            model.set_user_quota_now(&name, quota).await
-        }));
-        let broken = |error| Error::Internal(format!("a quota was not set: {error}"));
-        set.await.map_err(broken)?
+        let set = async move { model.set_user_quota_now(&name, quota).await };
+        detached("sets the quota of a user", set).await
     }
 
     async fn set_user_quota_now(

@@ -65,6 +65,21 @@ async fn calls_return_answers_and_refusals() {
 }
 
 #[tokio::test]
+async fn answer_that_is_too_long_fails_the_call() {
+    for pair in pairs() {
+        let rpc = served(&pair);
+        let long = noise(MAX_FRAME_BYTES);
+        let answer = rpc.call(&pair.to_b, "echo", Class::Small, TIMEOUT, long);
+        let answer = answer.await;
+        assert!(
+            matches!(answer, Err(Error::Broken(..))),
+            "{:?}: {answer:?}",
+            pair.kind
+        );
+    }
+}
+
+#[tokio::test]
 async fn abandoned_calls_are_not_counted_as_in_flight() {
     for pair in pairs() {
         let rpc = served(&pair);

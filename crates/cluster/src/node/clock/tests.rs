@@ -79,6 +79,16 @@ async fn jump_of_the_own_clock_is_corrected_if_other_clocks_are_known() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn suspension_of_the_machine_is_no_jump_of_its_clock() {
+    let (own, clock) = clock(1_000 * SECOND);
+    hear(&clock, 1, 10);
+    hear(&clock, 2, -10);
+    own.suspend(3_600 * SECOND);
+    assert_eq!(clock.now_millis(), 4_600 * SECOND);
+    assert_eq!(clock.correction_millis(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_or_two_nodes_follow_their_own_clocks() {
     let (own, clock) = clock(50 * SECOND);
     hear(&clock, 1, 950_000);

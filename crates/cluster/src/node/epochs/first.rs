@@ -96,15 +96,15 @@ impl Versioned for FateReply {
     const VERSION: u8 = 1;
 }
 
-/// What this node has to do with first layouts. It changes only under the lock `learning`.
+/// This node's part in first layouts. It changes only under the lock `learning`.
 #[derive(Default)]
 pub(super) struct First(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// How many nodes form the first layout; 0 if this node does not wait for that.
+    /// The number of nodes that form the first layout; 0 if this node does not wait for that.
     nodes: usize,
-    /// Why this node promises nothing now.
+    /// The reason why this node promises nothing now.
     waits: Option<String>,
     promised: Option<Promise>,
     proposed: Option<Id>,
@@ -176,8 +176,8 @@ async fn set(store: &Store, name: &'static str, value: Option<Vec<u8>>) -> Resul
 }
 
 impl Epochs {
-    /// Sets how many nodes form the first layout, and why this node does not promise to be part of
-    /// one yet. A node that does not wait for that promises nothing.
+    /// Sets the number of nodes that form the first layout, and the reason why this node does not
+    /// promise to be part of one yet. A node that does not wait for that promises nothing.
     pub fn wait_for_first(&self, nodes: usize, waits: Option<String>) {
         let mut state = self.first.0.lock();
         state.nodes = nodes;

@@ -1,4 +1,4 @@
-//! Which requests a replica answers.
+//! The requests that a replica answers, and those that it refuses.
 
 use archipel_storage as storage;
 use archipel_storage::Value;

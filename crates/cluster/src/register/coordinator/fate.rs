@@ -1,4 +1,4 @@
-//! What became of an operation's own writes, from the promises of a quorum.
+//! The fate of an operation's own writes, from the promises of a quorum.
 
 use archipel_base::Stamp;
 

@@ -2,9 +2,9 @@
 
 use archipel_base::Stamp;
 
-use super::state::{Phase, Promise, Purpose, Report};
+use super::state::{Memory, Phase, Promise, Purpose, Report};
 use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output, RowValue};
-use crate::register::message::{Request, Version};
+use crate::register::message::{Answer, Remembered, Request, Version};
 use crate::register::quorum::ReplicaSet;
 
 impl<V: RowValue> Operation<V> {
@@ -151,7 +151,66 @@ impl<V: RowValue> Operation<V> {
         silent.without(self.refused).without(self.failed)
     }
 
-    pub(super) fn on_found(&mut self, report: Report<V>, floor: Stamp) {
+    /// Notes an answer to the request of the current round.
+    pub(super) fn note(&mut self, from: usize, answer: Answer<V>) {
+        match answer {
+            // These end the round before.
+            Answer::Superseded { .. } | Answer::Guarded => {}
+            Answer::Stale { remembered, .. } => {
+                self.refused.insert(from);
+                let memory = remembered.map(|remembered| Memory { from, remembered });
+                self.memories.extend(memory);
+            }
+            Answer::Ahead | Answer::Lacking { .. } | Answer::LacksPointing => {
+                self.failed.insert(from);
+            }
+            Answer::Held => {
+                self.failed.insert(from);
+                self.of_versions.held.insert(from);
+            }
+            Answer::Found {
+                version,
+                live,
+                floor,
+                agreed,
+                versions,
+            } => {
+                let report = Report {
+                    from,
+                    version,
+                    live,
+                    agreed,
+                    versions,
+                };
+                self.on_found(report, floor);
+            }
+            Answer::Promised {
+                version,
+                accepted,
+                known_from,
+                floor,
+                agreed,
+                versions,
+            } => {
+                self.floor = self.floor.max(floor);
+                let report = Report {
+                    from,
+                    live: version.value.is_some(),
+                    version,
+                    agreed,
+                    versions,
+                };
+                let remembered = Remembered {
+                    accepted,
+                    known_from,
+                };
+                self.on_promised(Promise { report, remembered });
+            }
+            Answer::Accepted => self.on_accepted(from),
+        }
+    }
+
+    fn on_found(&mut self, report: Report<V>, floor: Stamp) {
         self.floor = self.floor.max(floor);
         self.highest = self.highest.max(report.version.stamp);
         if let Phase::Reading { found, .. } = &mut self.phase
@@ -161,7 +220,7 @@ impl<V: RowValue> Operation<V> {
         }
     }
 
-    pub(super) fn on_promised(&mut self, promise: Promise<V>) {
+    fn on_promised(&mut self, promise: Promise<V>) {
         if let Phase::Preparing { promises, .. } = &mut self.phase
             && promises
                 .iter()
@@ -171,7 +230,7 @@ impl<V: RowValue> Operation<V> {
         }
     }
 
-    pub(super) fn on_accepted(&mut self, from: usize) {
+    fn on_accepted(&mut self, from: usize) {
         let Phase::Writing {
             version, accepted, ..
         } = &mut self.phase

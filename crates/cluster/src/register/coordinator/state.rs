@@ -86,7 +86,7 @@ pub enum Decision<V> {
     Keep,
 }
 
-/// Whether an operation writes again if an attempt took no effect.
+/// The next step of an operation if an attempt took no effect: to write again, or to end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Repeat {
     /// It does.
@@ -145,7 +145,7 @@ pub(super) struct Promise<V> {
     pub(super) remembered: Remembered,
 }
 
-/// What a replica remembers of the operation's writes.
+/// A replica's memory of the operation's writes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Memory {
     pub(super) from: usize,
@@ -164,7 +164,7 @@ pub(super) struct Report<V> {
     pub(super) versions: Vec<VersionReport>,
 }
 
-/// What a replica tells of versions: its index, the reports, its agreed floor.
+/// A replica's answer about versions: its index, the reports, its agreed floor.
 pub type Told = (usize, Vec<VersionReport>, Stamp);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

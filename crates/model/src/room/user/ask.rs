@@ -7,17 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_traces::carry;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::fence::PAUSE;
 use crate::quota::Usage;
+use crate::{Model, detached};
 
-/// How long a write waits for the divisions of others.
+/// The time for which a write waits for the divisions of others.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The turns of users whose quotas this node divides for writes, by unique id.
@@ -90,13 +89,11 @@ impl Model {
             }
             lent
         };
-        let lent = tokio::spawn(carry(lent));
-        match lent.await {
-            Ok(Ok(())) => {}
+        match detached("lends of a user's quota", lent).await {
+            Ok(()) => {}
             // Another node divides.
-            Ok(Err(Error::Conflict)) => tokio::time::sleep(PAUSE).await,
-            Ok(Err(error)) => return Err(error),
-            Err(error) => return Err(Error::Internal(format!("a quota was not lent: {error}"))),
+            Err(Error::Conflict) => tokio::time::sleep(PAUSE).await,
+            Err(error) => return Err(error),
         }
         let bucket = self.refresh_bucket(&name).await?;
         Ok(Arc::new(bucket.ok_or(Error::NoSuchBucket)?))

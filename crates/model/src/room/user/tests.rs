@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use archipel_access::Ownership;
 use archipel_cluster::{Cluster, World};
-use futures_util::future::join_all;
 
 use super::*;
+use crate::AccessKey;
 use crate::identity::NewUser;
 use crate::object::Tags;
-use crate::room::tests::{delete, of_bytes, of_objects, put};
-use crate::{AccessKey, ListQuery};
+use crate::room::tests::{delete, models, objects_in, of_bytes, of_objects, put, write_through};
 
 fn is_refused<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::QuotaExceeded(why)) if why.starts_with("the user's quota"))
@@ -184,15 +183,10 @@ async fn a_division_that_was_overtaken_changes_nothing() {
 /// Fills the buckets of a user through all nodes at once. Returns how many writes were acknowledged, and how many
 /// objects there are in the end.
 async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u64) {
-    let mut models = Vec::new();
-    for node in &world.nodes {
-        models.push(Model::open(node.clone()).await.unwrap());
-    }
+    let models = models(world).await;
     let key = user(&models[0], "ann").await;
-    models[0]
-        .set_user_quota("ann", of_objects(limit))
-        .await
-        .unwrap();
+    let limited = models[0].set_user_quota("ann", of_objects(limit));
+    limited.await.unwrap();
     let mut buckets = Vec::new();
     for n in 0..4 {
         buckets.push(create(&models[0], &format!("bucket-{n}"), &key).await);
@@ -200,40 +194,11 @@ async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u
     for model in &models {
         model.refresh_all().await.unwrap();
     }
-    let write = |writer: usize| {
-        let (model, bucket) = (
-            &models[writer % models.len()],
-            &buckets[writer % buckets.len()],
-        );
-        async move {
-            let mut done = 0;
-            for n in 0..each {
-                match put(model, bucket, &format!("{writer}/{n}"), 1).await {
-                    Ok(_) => done += 1,
-                    Err(
-                        Error::QuotaExceeded(_)
-                        | Error::Unavailable(_)
-                        | Error::Busy(_)
-                        | Error::Conflict,
-                    ) => {}
-                    // Nothing else reads the control data again here.
-                    Err(Error::Unconfirmed(_)) => drop(model.refresh_all().await),
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            done
-        }
-    };
-    let done = join_all((0..writers).map(write)).await.iter().sum();
+    let done = write_through(&models, &buckets, writers, each).await;
     world.network.end_all_cuts();
     let mut held = 0;
     for bucket in &buckets {
-        let query = ListQuery {
-            limit: 10_000,
-            ..ListQuery::default()
-        };
-        let listed = models[0].list_objects(bucket, &query).await.unwrap();
-        held += listed.entries.len() as u64;
+        held += objects_in(&models[0], bucket).await;
     }
     assert!(lent(&models[0]).await <= limit);
     (done, held)

@@ -7,10 +7,7 @@ use crate::fence::TOKEN_MS;
 pub(super) async fn nodes() -> (World, Vec<Model>, Arc<AccessKey>) {
     let latency = Duration::from_millis(5);
     let world = World::new(3, 3, latency, 1, crate::HOOKS).await.unwrap();
-    let mut models = Vec::new();
-    for node in &world.nodes {
-        models.push(Model::open(node.clone()).await.unwrap());
-    }
+    let models = models(&world).await;
     let key = user(&models[0], "ann").await;
     (world, models, key)
 }

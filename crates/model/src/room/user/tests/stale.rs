@@ -1,5 +1,7 @@
 //! Nodes that know too little, and writes that a quota refuses.
 
+use futures_util::future::join_all;
+
 use super::interrupted::nodes;
 use super::*;
 
