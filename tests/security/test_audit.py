@@ -86,7 +86,7 @@ def test_log_says_for_whom_a_session_acts(node):
     """The id of its access key is in no other place, so that nobody could tell whose it was."""
     server, folder, endpoint = node
     server.cli("user", "create", "ann", "--policy", "AdministratorAccess")
-    key = server.cli_json("key", "create", "anns", "--user", "ann")
+    key = server.cli_json("user", "key", "ann")
     iam = boto("iam", endpoint, key["id"], key["secret"])
     ann = iam.get_user()["User"]["Arn"]
     trust = {"Effect": "Allow", "Principal": {"AWS": ann}, "Action": "sts:AssumeRole"}
