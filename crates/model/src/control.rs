@@ -37,7 +37,7 @@ pub(crate) use cache::{Cached, Control};
 pub use keys::check_access_key;
 pub(crate) use keys::random_text;
 
-/// How many partitions of a bucket are asked for their counters at once: all of a new bucket.
+/// The most partitions of a bucket that are asked for their counters at once: all of a new bucket.
 const COUNTERS_AT_ONCE: usize = rowkeys::NEW_BUCKET_SHARDS as usize;
 
 pub(crate) fn row(metadata: Vec<u8>) -> Value {

@@ -15,7 +15,7 @@ use crate::rowkeys;
 
 /// The number of rows that are looked at together.
 const PAGE: usize = 16;
-/// How many listings are under way at once. All those of a new bucket take one round trip.
+/// The most listings that are under way at once. All those of a new bucket take one round trip.
 const AT_ONCE: usize = 64;
 
 /// Returns where a bucket's content is: for each partition the beginnings of the rows of objects, of kept

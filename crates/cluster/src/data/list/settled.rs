@@ -17,7 +17,7 @@ use crate::data::Data;
 use crate::error::Error;
 use crate::register::Version;
 
-/// How many rows are read at once. After an outage many rows differ.
+/// The most rows that are read at once. After an outage many rows differ.
 const AT_ONCE: usize = 256;
 
 impl Data {
