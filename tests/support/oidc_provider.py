@@ -8,12 +8,13 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
+
+from .server import free_port
 
 FOLDER = Path(__file__).with_name("oidc")
 BACK = "http://127.0.0.1:9/back"
@@ -37,9 +38,7 @@ class Provider:
         command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_S)
         assert done.returncode == 0, done.stdout + done.stderr
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.keys = folder / "keys.json"
         self.process: subprocess.Popen | None = None
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import random
 import signal
 import socket
 import subprocess
@@ -216,11 +217,27 @@ class Server:
             self.process = None
 
 
+def _ports():
+    """Ports that neither the system nor a demo picks for others, each once, in an order that other processes do not share."""
+    ports = list(range(10_000, 20_000))
+    random.SystemRandom().shuffle(ports)
+    yield from ports
+
+
+_unused = _ports()
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of 127.0.0.1 on which nobody listens.
+
+    A server may begin to listen on it seconds later, or again after a restart: nothing else gets it meanwhile, since the
+    system takes the ports of connections and of `bind(0)` from 32768 on, and a demo takes its own from 20000 on.
+    """
+    for port in _unused:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("all ports were used")
 
 
 @contextlib.contextmanager

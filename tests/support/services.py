@@ -90,7 +90,12 @@ class Service:
     def start(self) -> None:
         self.begin()
         wait_until(lambda: self.answers() or any(p.poll() is not None for p in self.processes), READY_S)
-        assert self.answers(), (self.folder / "log").read_text(errors="replace")[-3000:]
+        assert self.answers(), ([process.poll() for process in self.processes], self.logged())
+
+    def logged(self) -> str:
+        """The ends of what its programs wrote."""
+        logs = sorted({self.folder / "log", *self.folder.glob("logs/*.log")})
+        return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-3000:]}" for log in logs)
 
     def stop(self) -> None:
         for process in reversed(self.processes):
