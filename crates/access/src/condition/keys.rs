@@ -1,6 +1,6 @@
-//! The condition keys of S3.
+//! The condition keys of S3, and those of all of AWS.
 //!
-//! Source: AWS, "Actions, resources, and condition keys for Amazon S3".
+//! Source: AWS, "Actions, resources, and condition keys for Amazon S3", "AWS global condition context keys".
 
 use crate::action::{Action, ActionSet};
 
@@ -54,8 +54,63 @@ const KEYS: [&str; 46] = [
     "s3:x-amz-website-redirect-location",
 ];
 
+/// The keys of all services, in lower case. Many are absent from every request here.
+const GLOBAL_KEYS: [&str; 48] = [
+    "aws:assumedroot",
+    "aws:calledvia",
+    "aws:calledviafirst",
+    "aws:calledvialast",
+    "aws:chatbotsourcearn",
+    "aws:currenttime",
+    "aws:ec2instancesourceprivateipv4",
+    "aws:ec2instancesourcevpc",
+    "aws:epochtime",
+    "aws:federatedprovider",
+    "aws:multifactorauthage",
+    "aws:multifactorauthpresent",
+    "aws:principalaccount",
+    "aws:principalarn",
+    "aws:principalisawsservice",
+    "aws:principalorgid",
+    "aws:principalorgpaths",
+    "aws:principalservicename",
+    "aws:principalservicenameslist",
+    "aws:principaltype",
+    "aws:referer",
+    "aws:requestedregion",
+    "aws:resourceaccount",
+    "aws:resourceorgid",
+    "aws:resourceorgpaths",
+    "aws:securetransport",
+    "aws:sourceaccount",
+    "aws:sourcearn",
+    "aws:sourceidentity",
+    "aws:sourceip",
+    "aws:sourceorgid",
+    "aws:sourceorgpaths",
+    "aws:sourceowner",
+    "aws:sourcevpc",
+    "aws:sourcevpcarn",
+    "aws:sourcevpce",
+    "aws:tagkeys",
+    "aws:tokenissuetime",
+    "aws:useragent",
+    "aws:userid",
+    "aws:username",
+    "aws:viaawsmcpservice",
+    "aws:viaawsservice",
+    "aws:vpceaccount",
+    "aws:vpceorgid",
+    "aws:vpceorgpaths",
+    "aws:vpceownerid",
+    "aws:vpcsourceip",
+];
+
 /// The beginnings of keys that end with the name of a tag.
-const OF_TAGS: [&str; 4] = [
+const OF_TAGS: [&str; 7] = [
+    "aws:principaltag/",
+    "aws:requesttag/",
+    "aws:resourcetag/",
     "s3:accesspointtag/",
     "s3:buckettag/",
     "s3:existingobjecttag/",
@@ -65,10 +120,11 @@ const OF_TAGS: [&str; 4] = [
 /// The keys of listings. Policies may limit listeners to a prefix, too.
 const OF_LISTINGS: [&str; 3] = ["s3:delimiter", "s3:max-keys", "s3:prefix"];
 
-/// Returns true if S3 has this key, or if it is of another service. A key is in lower case.
+/// Returns true if S3 has this key or all services have it, or if it is of another service. A key is in lower case.
 pub fn is_known(key: &str) -> bool {
     let of_tag = |start: &&str| key.len() > start.len() && key.starts_with(start);
-    !key.starts_with("s3:") || KEYS.contains(&key) || OF_TAGS.iter().any(of_tag)
+    let is_of_others = !key.starts_with("s3:") && !key.starts_with("aws:");
+    is_of_others || KEYS.contains(&key) || GLOBAL_KEYS.contains(&key) || OF_TAGS.iter().any(of_tag)
 }
 
 /// Returns true if a request for one of these actions can have the key.

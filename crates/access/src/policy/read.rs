@@ -147,7 +147,11 @@ impl Reader<'_> {
         for key in conditions.iter().map(Condition::key) {
             if !keys::is_known(key) {
                 let what = "Policy has an invalid condition key";
-                return Err(Malformed::new(what, at, &format!("{key:?} is none of S3")));
+                return Err(Malformed::new(
+                    what,
+                    at,
+                    &format!("{key:?} is a key neither of S3 nor of all services"),
+                ));
             }
             if !keys::fits(key, actions) {
                 let what =

@@ -298,7 +298,11 @@ fn policies_of_buckets_have_keys_that_their_requests_can_have() {
         ("S3:Delimiter", unfit, "accepted"),
         ("s3:ExistingObjectTag/a", "accepted", "accepted"),
         ("s3:x-amz-ACL", "accepted", "accepted"),
-        ("aws:other", "accepted", "accepted"),
+        ("aws:SourcIp", unknown, unknown),
+        ("aws:PrincipalTag/", unknown, unknown),
+        ("aws:PrincipalTag/team", "accepted", "accepted"),
+        ("aws:PrincipalOrgID", "accepted", "accepted"),
+        ("aws:sourceip", "accepted", "accepted"),
         ("accounts.example/path:sub", "accepted", "accepted"),
     ] {
         let condition = keyed(key);
