@@ -55,14 +55,20 @@ impl Encoding {
         }
     }
 
-    /// Returns the name after which the next page begins, encoded.
+    /// Returns true if the next page can begin after this name: the document can hold it.
+    pub fn holds(self, name: &str) -> bool {
+        self.url || name.chars().all(xml::is_legal)
+    }
+
+    /// Returns the name after which the next page begins, encoded. A page ends earlier where that helps.
     ///
     /// # Errors
     /// [`Code::InvalidArgument`](crate::s3::error::Code::InvalidArgument) if XML cannot hold it: the next page
     /// would begin elsewhere, and keys would be left out.
     pub fn marker(self, name: &str) -> S3Result<String> {
-        if !self.url && !name.chars().all(xml::is_legal) {
-            let why = "A page ends at a key that XML cannot hold. Ask with encoding-type=url.";
+        if !self.holds(name) {
+            let why =
+                "XML can hold no key of this page, so none follows it. Ask with encoding-type=url.";
             return Err(S3Error::argument("encoding-type", "", why));
         }
         Ok(self.name(name))

@@ -252,10 +252,11 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
         after_id,
         limit,
     };
-    let page = match limit {
+    let mut page = match limit {
         0 => UploadPage::default(),
         _ => call.model.list_uploads(on.bucket(), &asked).await?,
     };
+    end_earlier(&mut page, encoding);
     let mut xml = Writer::new("ListMultipartUploadsResult");
     xml.text("Bucket", &on.bucket().name);
     xml.text("KeyMarker", &encoding.name(key_marker.unwrap_or_default()));
@@ -270,15 +271,44 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     Ok(respond::xml(xml))
 }
 
-/// Writes the markers of the next page: whichever of the last upload and the last prefix is later.
+/// Ends a page where the next one can begin. What is left out comes first there.
+fn end_earlier(page: &mut UploadPage, encoding: Encoding) {
+    if !page.truncated {
+        return;
+    }
+    let upload = page
+        .uploads
+        .iter()
+        .rposition(|upload| encoding.holds(&upload.key));
+    let prefix = page
+        .prefixes
+        .iter()
+        .rposition(|prefix| encoding.holds(prefix));
+    let (upload, prefix) = (
+        upload.map(|at| &page.uploads[at].key),
+        prefix.map(|at| &page.prefixes[at]),
+    );
+    let Some(end) = upload.max(prefix).cloned() else {
+        return;
+    };
+    page.uploads.retain(|upload| upload.key <= end);
+    page.prefixes.retain(|prefix| *prefix <= end);
+}
+
+/// Returns the later of the last upload and the last prefix: its name, and the id of an upload.
+fn end(page: &UploadPage) -> Option<(&str, Option<Id>)> {
+    let upload = page
+        .uploads
+        .last()
+        .map(|upload| (upload.key.as_str(), Some(upload.id)));
+    let prefix = page.prefixes.last().map(|prefix| (prefix.as_str(), None));
+    upload.max(prefix)
+}
+
+/// Writes the markers of the next page, if there is one.
 fn write_next(xml: &mut Writer, page: &UploadPage, encoding: Encoding) -> S3Result<()> {
-    let (upload, prefix) = (page.uploads.last(), page.prefixes.last());
-    let (key, id) = match (upload, prefix) {
-        _ if !page.truncated => return Ok(()),
-        (Some(upload), Some(prefix)) if *prefix > upload.key => (prefix, None),
-        (None, Some(prefix)) => (prefix, None),
-        (Some(upload), _) => (&upload.key, Some(upload.id)),
-        (None, None) => return Ok(()),
+    let Some((key, id)) = end(page).filter(|_| page.truncated) else {
+        return Ok(());
     };
     xml.text("NextKeyMarker", &encoding.marker(key)?);
     xml.text(
