@@ -303,6 +303,11 @@ impl Node {
         self.throttle.run(unit).await
     }
 
+    /// Returns true if a client was served within the last second, as far as this node's replica knows.
+    pub fn serves_clients(&self) -> bool {
+        self.throttle.serves_clients()
+    }
+
     /// Returns how many units of background work may run at once while clients are served. A value
     /// below one is the part of the time in which one unit may run.
     pub fn background_allowance(&self) -> f64 {

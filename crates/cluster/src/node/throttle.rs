@@ -97,6 +97,11 @@ impl Throttle {
         self.lock().answered(Instant::now(), kind, took);
     }
 
+    /// Returns true if a client was served a moment ago.
+    pub fn serves_clients(&self) -> bool {
+        self.lock().has_clients(Instant::now())
+    }
+
     /// Returns how many units may run at once while clients are served.
     pub fn allowance(&self) -> f64 {
         self.lock().allowed
