@@ -18,8 +18,8 @@ use crate::error::Error;
 use crate::node::clock::TOLERANCE_MS;
 use crate::node::wire::About;
 use crate::register::coordinator::Repeat;
-use crate::register::versions::{Promises, VersionReport};
-use crate::register::{self, Operation, Outcome};
+use crate::register::versions::{self, Promises, VersionReport};
+use crate::register::{self, Operation, Outcome, Rules};
 
 mod consider;
 mod open;
@@ -74,7 +74,23 @@ enum Attempt<E> {
     Done(Result<(), E>),
     /// More must be asked.
     Ask(Asked),
+    /// A replica lacked the version. Nothing was sent.
     Again,
+    /// Another write overtook what was sent. If `killed` is true, it deleted a version that lived.
+    Overtaken {
+        killed: bool,
+    },
+}
+
+/// The start of one attempt at a decision.
+#[derive(Clone, Copy)]
+struct Try {
+    name: VersionName,
+    asked: Asked,
+    /// True if another write overtook an earlier attempt. A replica may hold the death that it sent.
+    is_overtaken: bool,
+    /// True if one of these attempts deleted a version that lived.
+    killed: bool,
 }
 
 impl Data {
@@ -248,19 +264,39 @@ impl Data {
         E: Send,
     {
         let _turn = self.queues.turn(row).await;
-        let mut asked = Asked::default();
-        let (mut tries, mut asks) = (0, 0);
+        let first = Try {
+            name,
+            asked: Asked::default(),
+            is_overtaken: false,
+            killed: false,
+        };
+        let (mut tries, mut asks, mut now) = (0, 0, first);
         while tries < TRIES && asks < MOST_ASKED {
-            match self.decide_once(row, (name, asked), &how, &decide).await? {
-                Attempt::Done(done) => return Ok(done),
-                Attempt::Ask(more) => {
+            match self.decide_once(row, now, &how, &decide).await {
+                // What was sent before may have taken effect, or may yet.
+                Ok(Attempt::Done(Err(_))) | Err(Error::Guarded | Error::Held)
+                    if !versions::may_be_refused(Rules::CORRECT, now.is_overtaken) =>
+                {
+                    return Err(unexpected(&Outcome::Unknown));
+                }
+                Ok(Attempt::Done(done)) => return Ok(done),
+                Ok(Attempt::Ask(more)) => {
                     asks += 1;
-                    asked = more;
+                    now.asked = more;
                 }
-                Attempt::Again => {
+                Ok(Attempt::Again) => {
                     tries += 1;
-                    asked = Asked::default();
+                    now.asked = Asked::default();
                 }
+                Ok(Attempt::Overtaken { killed }) => {
+                    tries += 1;
+                    now = Try {
+                        is_overtaken: true,
+                        killed: killed || now.killed,
+                        ..first
+                    };
+                }
+                Err(error) => return Err(error),
             }
         }
         Err(Error::Unavailable("too much contention".into()))
@@ -279,11 +315,12 @@ impl Data {
     async fn decide_once<E: Send>(
         self: &Arc<Data>,
         row: &RowKey,
-        (name, asked): (VersionName, Asked),
+        now: Try,
         how: &WriteOptions<'_>,
         decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
     ) -> Result<Attempt<E>, Error> {
         self.wait_for_time().await?;
+        let Try { name, asked, .. } = now;
         let (guarded, id) = (!how.guards.is_empty(), self.random_id());
         let refused = AtomicBool::new(false);
         let mut run = self.run(row, how)?.writing(id).unless(&refused);
@@ -309,7 +346,11 @@ impl Data {
         let most_dead = self.replica.hooks().most_dead;
         let mut considered = Considered::nothing();
         let mut adapter = |promises: &Promises<'_>| {
-            let (decision, latest) = consider(promises, name, (asked, most_dead), decide);
+            let (decision, mut latest) = consider(promises, name, (asked, most_dead), decide);
+            // The absence may be the deletion's own work. So it counts as done, and its event is sent.
+            if now.killed && latest.is_absence() {
+                latest.refusal = None;
+            }
             refused.store(latest.refusal.is_some(), Ordering::Relaxed);
             considered.follow_with(latest);
             decision
@@ -324,7 +365,12 @@ impl Data {
             (Outcome::Written { .. } | Outcome::Kept(_), _) => {
                 Ok(Attempt::Done(considered.refusal.map_or(Ok(()), Err)))
             }
-            (Outcome::Overtaken, _) if considered.repeats => Ok(Attempt::Again),
+            (Outcome::Overtaken, _)
+                if considered.repeats && versions::is_decided_again(Rules::CORRECT, name) =>
+            {
+                let killed = considered.refusal.is_none();
+                Ok(Attempt::Overtaken { killed })
+            }
             (other, _) => Err(unexpected(&other)),
         }
     }

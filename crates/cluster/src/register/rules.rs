@@ -93,6 +93,11 @@ pub enum Mutant {
     RetryRefused,
     /// A deletion of a version that no promise shows writes nothing.
     KillKnown,
+    /// A deletion of a version ends as refused although a replica may hold the death that an earlier attempt
+    /// of it sent.
+    RefuseOvertaken,
+    /// A deletion of the null version that was overtaken is decided again.
+    KillNullTwice,
     /// A row that held no version becomes a tombstone although it was written since.
     RetireWritten,
     /// A layout change moves the newest value of an object's row alone, not the version that was listed in it.
@@ -133,7 +138,7 @@ impl Mutant {
     ];
 
     /// The mutants that the model of versions shows.
-    pub const OF_VERSIONS: [Mutant; 16] = [
+    pub const OF_VERSIONS: [Mutant; 18] = [
         Mutant::DropDisplaced,
         Mutant::IgnoreChanges,
         Mutant::AcceptLacking,
@@ -149,6 +154,8 @@ impl Mutant {
         Mutant::AnswerEarly,
         Mutant::RetireWritten,
         Mutant::KillKnown,
+        Mutant::RefuseOvertaken,
+        Mutant::KillNullTwice,
         Mutant::MoveRowsAlone,
     ];
 

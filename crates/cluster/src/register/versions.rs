@@ -19,7 +19,9 @@
 
 mod decide;
 
-pub use decide::{Promises, bury, change, kill, order_of, with_changes};
+pub use decide::{
+    Promises, bury, change, is_decided_again, kill, may_be_refused, order_of, with_changes,
+};
 
 use archipel_base::{Id, Stamp};
 use archipel_storage::{RowVersion, Value, VersionChange, VersionKind, VersionName, VersionState};

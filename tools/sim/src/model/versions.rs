@@ -56,6 +56,8 @@ pub enum Task {
     Kill(usize),
     /// Deletes the null version.
     KillNull,
+    /// Deletes a version, on the condition that there is one.
+    Remove(usize),
     /// Changes a version's metadata.
     Change(usize),
     /// Changes the null version's metadata.

@@ -33,6 +33,11 @@ impl<E> Considered<E> {
         }
     }
 
+    /// Returns true if the decision was that there is no version of that name.
+    pub fn is_absence(&self) -> bool {
+        self.repeats && self.refusal.is_some()
+    }
+
     /// Adds a later decision of the same operation. It counts, but a value that an earlier one wrote
     /// may have taken effect: what made that one repeat stays.
     pub fn follow_with(&mut self, later: Considered<E>) {
@@ -135,12 +140,14 @@ mod tests {
     fn only_an_absence_writes_the_death_of_an_unknown_version() {
         let (decision, considered) = of_nothing(|| VersionDecision::Abort("none"));
         assert_eq!(decision, Decision::Keep);
+        assert!(!considered.is_absence());
         assert_eq!(
             (considered.refusal, considered.repeats),
             (Some("none"), false)
         );
         let (decision, considered) = of_nothing(|| VersionDecision::Absent("none"));
         assert!(matches!(decision, Decision::Write(Some(_))), "{decision:?}");
+        assert!(considered.is_absence());
         assert_eq!(
             (considered.refusal, considered.repeats),
             (Some("none"), true)

@@ -6,7 +6,7 @@ use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 
 use super::promised::Asked;
-use super::{Attempt, VersionDecision, VersionSeen};
+use super::{Attempt, Try, VersionDecision, VersionSeen};
 use crate::data::Data;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
@@ -28,11 +28,19 @@ impl Data {
             None => VersionDecision::Kill,
         };
         let how = WriteOptions::durable(Durability::Fsync);
-        match self
-            .decide_once(row, (name, Asked::default()), &how, &decide)
-            .await?
-        {
-            Attempt::Done(_) | Attempt::Again | Attempt::Ask(_) => Ok(()),
+        let now = Try {
+            name,
+            asked: Asked::default(),
+            is_overtaken: false,
+            killed: false,
+        };
+        match self.decide_once(row, now, &how, &decide).await {
+            Ok(Attempt::Done(_) | Attempt::Again | Attempt::Overtaken { .. } | Attempt::Ask(_)) => {
+                Ok(())
+            }
+            // It said of the version what a replica said, so it may surface. The next look tells.
+            Err(Error::Overtaken) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -68,8 +68,9 @@ pub enum Outcome<V> {
     /// So many replicas refused what the operation would take from a version that no quorum can
     /// permit it. Nothing was or will be written.
     Held,
-    /// An attempt took no effect and never will, and the operation does not
-    /// [repeat](Repeat) it. Nothing was or will be written.
+    /// An attempt took no effect on the row and never will, and the operation does not [repeat](Repeat)
+    /// it. But a replica may hold the changes of other versions that the attempt carried, and a look at such
+    /// a version may settle them later. So who sent changes must not say that nothing was done.
     Overtaken,
     /// No quorum answered, or others were in the way for too long. Nothing was or will be written.
     Unavailable,

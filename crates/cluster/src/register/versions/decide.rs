@@ -177,3 +177,18 @@ pub fn change(
     }];
     Some(with_changes(promises.current.value.clone(), changes))
 }
+
+/// Returns true if a deletion of the version is decided again after another write overtook its attempt.
+///
+/// A replica may hold the death that the attempt sent, and a reader may settle it at any time. A version with
+/// a name does not come back, so a second deletion of it changes nothing more. All null versions have one
+/// name: the second deletion could delete a null version that was put after the first one took effect.
+pub fn is_decided_again(rules: Rules, name: VersionName) -> bool {
+    name.is_some() || rules.breaks(Mutant::KillNullTwice)
+}
+
+/// Returns true if a deletion may still end as refused, which says that it deleted nothing. `is_overtaken`
+/// is true if another write overtook an earlier attempt of it, whose death a replica may hold.
+pub fn may_be_refused(rules: Rules, is_overtaken: bool) -> bool {
+    !is_overtaken || rules.breaks(Mutant::RefuseOvertaken)
+}

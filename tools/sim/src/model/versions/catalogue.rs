@@ -80,6 +80,21 @@ const MOVES: &[(u64, &[Task])] = &[
         ],
     ),
 ];
+/// Deletions have a condition. Other versions overtake them.
+const REMOVES: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Put, Task::Remove(1), Task::Look(1)]),
+    (6, &[Task::Put, Task::Remove(1), Task::Put, Task::Look(2)]),
+    (3, &[Task::Put, Task::Look(1), Task::Look(2)]),
+];
+/// A null version is deleted while others look at it and put another one.
+const NULL_KILLS: &[(u64, &[Task])] = &[
+    (0, &[Task::PutNull, Task::Put, Task::KillNull]),
+    (6, &[Task::Put, Task::LookNull, Task::Put, Task::LookNull]),
+    (
+        3,
+        &[Task::Put, Task::LookNull, Task::PutNull, Task::LookNull],
+    ),
+];
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
     (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
@@ -133,6 +148,8 @@ pub fn walks() -> Vec<Scenario> {
         faulty("versions: null versions", NULLS),
         faulty("versions: everything", ALL),
         faulty("versions: changes of null versions", NULL_CHANGES),
+        faulty("versions: deletions with a condition", REMOVES),
+        faulty("versions: deletions of null versions", NULL_KILLS),
         Scenario {
             floors: 4,
             ..faulty("versions: everything, floors", ALL)
@@ -170,6 +187,8 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
         Mutant::KillKnown => 4,
         Mutant::MixNullVersions => 7,
+        Mutant::RefuseOvertaken => 8,
+        Mutant::KillNullTwice => 9,
         Mutant::AnswerEarly => all.len() - 4,
         Mutant::RetireWritten => all.len() - 2,
         Mutant::MoveRowsAlone => all.len() - 1,

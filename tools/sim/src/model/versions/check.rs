@@ -22,6 +22,8 @@ pub enum Call {
     Look(VersionName),
     /// Deletes a version.
     Kill(VersionName),
+    /// Deletes a version, if there is one.
+    Remove(VersionName),
     /// Gives a version this metadata.
     Change(VersionName, u32),
     /// Lists the versions.
@@ -107,11 +109,15 @@ impl History<'_> {
         let before = |event: &Event| event.reply.as_ref().is_some_and(|(at, _)| *at < called);
         let is_shown = |name: Stamp| shown.contains(&Some(name));
         let is_told_right = |event: &Event| match (&event.call, &event.reply) {
-            (Call::Kill(Some(name)), Some((_, Reply::Done(_)))) => !is_shown(*name),
+            (Call::Kill(Some(name)) | Call::Remove(Some(name)), Some((_, Reply::Done(_)))) => {
+                !is_shown(*name)
+            }
             (Call::Put(_) | Call::Create(_), Some((_, Reply::Done(Some(name))))) => {
                 let mut others = self.attempts(event).filter(|other| other != name);
-                let is_killed =
-                    |other: &Event| other.call == Call::Kill(Some(*name)) && other.called < replied;
+                let is_killed = |other: &Event| {
+                    let kills = [Call::Kill(Some(*name)), Call::Remove(Some(*name))];
+                    kills.contains(&other.call) && other.called < replied
+                };
                 let is_accounted_for = || is_shown(*name) || self.events.iter().any(is_killed);
                 !others.any(is_shown) && is_accounted_for()
             }
@@ -183,6 +189,9 @@ impl History<'_> {
             }
             (Call::Kill(None), _) if *is_held => Vec::new(),
             (Call::Kill(name), None | Some(Reply::Done(_))) => without(state, name),
+            (Call::Remove(name), None | Some(Reply::Done(_))) => {
+                when(versions.contains_key(&name), without(state, name))
+            }
             (Call::Change(name, number), None | Some(Reply::Done(_))) => {
                 changed(state, name, number).into_iter().collect()
             }
@@ -192,7 +201,7 @@ impl History<'_> {
                     .collect()
             }
             (Call::Hold(_), Some(Reply::Failed)) => when(!versions.contains_key(&None), same()),
-            (Call::Change(name, _), Some(Reply::Gone)) => {
+            (Call::Change(name, _) | Call::Remove(name), Some(Reply::Gone)) => {
                 when(!versions.contains_key(&name), same())
             }
             (Call::List, _) => same(),

@@ -3,7 +3,7 @@
 mod decide;
 
 use archipel_base::Stamp;
-use archipel_cluster::register::versions::VersionReport;
+use archipel_cluster::register::versions::{self, VersionReport};
 use archipel_cluster::register::{Answer, Outcome};
 use archipel_storage::Value;
 
@@ -28,6 +28,8 @@ pub struct Doing {
     pub(super) by_new: bool,
     /// The put's last attempt.
     attempt: Option<Stamp>,
+    /// True if another write overtook an attempt of the deletion.
+    is_overtaken: bool,
     /// Of a listing: the reports of replicas.
     told: Vec<(usize, Vec<VersionReport>, Stamp)>,
     /// The answer if the last decision takes effect.
@@ -58,6 +60,7 @@ impl Doing {
             step: Step::Main,
             by_new,
             attempt: None,
+            is_overtaken: false,
             told: Vec::new(),
             means: None,
         }
@@ -120,6 +123,7 @@ impl World<Versions> {
             Task::ChangeNull => Call::Change(None, number),
             Task::Look(back) => Call::Look(Some(self.named(back)?)),
             Task::Kill(back) => Call::Kill(Some(self.named(back)?)),
+            Task::Remove(back) => Call::Remove(Some(self.named(back)?)),
             Task::Change(back) => Call::Change(Some(self.named(back)?), number),
         })
     }
@@ -202,21 +206,31 @@ impl Scenario<Versions> {
                 self.hand_round(world, c, name, report);
                 self.run(world, c, Step::Settle);
             }
-            (
-                step,
-                Call::Put(_) | Call::Create(_) | Call::Kill(_) | Call::Look(_),
-                Outcome::Overtaken,
-            ) => self.run(world, c, step),
+            (step, Call::Kill(name) | Call::Remove(name), Outcome::Overtaken)
+                if versions::is_decided_again(self.rules, name) =>
+            {
+                if let Some(doing) = &mut world.clients[c].doing {
+                    doing.is_overtaken = true;
+                }
+                self.run(world, c, step);
+            }
+            (step, Call::Put(_) | Call::Create(_) | Call::Look(_), Outcome::Overtaken) => {
+                self.run(world, c, step);
+            }
             (_, Call::Create(_), Outcome::Written { .. }) => {
                 self.answer_client(world, c, Reply::Done(doing.attempt));
             }
             (_, _, Outcome::Written { .. } | Outcome::Kept(_)) => {
-                let reply = doing.means.clone().unwrap_or(Reply::Failed);
-                self.answer_client(world, c, reply);
+                match doing.means.clone().unwrap_or(Reply::Failed) {
+                    Reply::Gone if !self.may_be_refused(&doing) => world.clients[c].end(),
+                    reply => self.answer_client(world, c, reply),
+                }
             }
             (_, Call::PutNull(number), Outcome::Guarded) => self.follow(world, c, number),
             (_, Call::Get | Call::List | Call::Look(_), _)
-            | (_, _, Outcome::Unavailable | Outcome::Guarded) => {
+            | (_, _, Outcome::Unavailable | Outcome::Guarded)
+                if self.may_be_refused(&doing) =>
+            {
                 self.void(world, c);
             }
             _ => world.clients[c].end(),
@@ -234,6 +248,11 @@ impl Scenario<Versions> {
             event.call = Call::Put(number);
         }
         self.run(world, c, Step::Main);
+    }
+
+    /// Returns true if a task that wrote nothing in its last operation wrote nothing before, either.
+    fn may_be_refused(&self, doing: &Doing) -> bool {
+        versions::may_be_refused(self.rules, doing.is_overtaken)
     }
 
     /// Ends a task that certainly did nothing, apart from its attempts.

@@ -40,11 +40,19 @@ pub(super) fn numbers_of(value: &Value) -> Option<Numbers> {
     Some((u32::from_be_bytes(metadata), u32::from_be_bytes(payload)))
 }
 
+/// Returns the state of the object's row that makes the death of a version final, if a promise tells it.
+fn final_death(rules: Rules, promises: &Promises<'_>, name: VersionName) -> Option<Option<Value>> {
+    let dead = || versions::kill(rules, promises, name);
+    promises.know(name).then(dead).flatten()
+}
+
 impl Doing {
     /// Returns the version that the requests ask about.
     pub(in crate::model::versions) fn about(&self) -> Option<VersionName> {
         match self.call {
-            Call::Look(name) | Call::Kill(name) | Call::Change(name, _) => Some(name),
+            Call::Look(name) | Call::Kill(name) | Call::Remove(name) | Call::Change(name, _) => {
+                Some(name)
+            }
             Call::Hold(_) => Some(None),
             _ => self.attempt.map(Some),
         }
@@ -73,6 +81,10 @@ impl Doing {
             (Step::Main, Call::Kill(name)) => {
                 (versions::kill(rules, promises, name), Reply::Done(None))
             }
+            (Step::Main, Call::Remove(name)) => match promises.state_of(name) {
+                Some(_) => (versions::kill(rules, promises, name), Reply::Done(None)),
+                None => (final_death(rules, promises, name), Reply::Gone),
+            },
             (Step::Main, Call::Hold(number)) => {
                 let metadata = Bytes::copy_from_slice(&number.to_be_bytes());
                 let value = versions::change(promises, None, |_| metadata);
@@ -83,11 +95,7 @@ impl Doing {
                 let metadata = Bytes::copy_from_slice(&number.to_be_bytes());
                 match versions::change(promises, name, |_| metadata) {
                     Some(value) => (Some(Some(value)), Reply::Done(None)),
-                    None => {
-                        let is_told_dead = promises.know(name);
-                        let dead = || versions::kill(rules, promises, name);
-                        (is_told_dead.then(dead).flatten(), Reply::Gone)
-                    }
+                    None => (final_death(rules, promises, name), Reply::Gone),
                 }
             }
             (Step::Settle, Call::Look(name)) => {
@@ -142,7 +150,10 @@ impl Scenario<Versions> {
                 let by_all = matches!(call, Call::Hold(_));
                 // The death of a version is written above its attempt.
                 let name = match call {
-                    Call::Look(name) | Call::Kill(name) | Call::Change(name, _) => name,
+                    Call::Look(name)
+                    | Call::Kill(name)
+                    | Call::Remove(name)
+                    | Call::Change(name, _) => name,
                     _ => None,
                 };
                 let next = &mut |seen: Stamp| next(seen.max(name.unwrap_or_default()));
