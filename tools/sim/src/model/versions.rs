@@ -71,6 +71,8 @@ pub enum Task {
     HoldNull,
     /// Makes a tombstone of the object's row, once a floor was agreed above it and it holds no version.
     Retire,
+    /// Adds a layout version, unless that was done.
+    AddLayout,
     /// Moves all versions to the newest layout version, so that the oldest one may be dropped.
     Move,
 }

@@ -80,6 +80,24 @@ const MOVES: &[(u64, &[Task])] = &[
         ],
     ),
 ];
+/// The last client puts a version before it adds a layout version, and deletes one before it moves all of them.
+const DRIVES: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Put, Task::Look(1)]),
+    (6, &[Task::Put, Task::Kill(1), Task::Look(2)]),
+    (
+        3,
+        &[
+            Task::Put,
+            Task::AddLayout,
+            Task::Kill(0),
+            Task::Move,
+            Task::Move,
+            Task::List,
+            Task::List,
+            Task::Look(1),
+        ],
+    ),
+];
 /// Deletions have a condition. Other versions overtake them.
 const REMOVES: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Put, Task::Remove(1), Task::Look(1)]),
@@ -150,6 +168,16 @@ pub fn walks() -> Vec<Scenario> {
         faulty("versions: changes of null versions", NULL_CHANGES),
         faulty("versions: deletions with a condition", REMOVES),
         faulty("versions: deletions of null versions", NULL_KILLS),
+        Scenario {
+            spreads: 1,
+            epochs: [&first, &moves]
+                .into_iter()
+                .chain(&dropped)
+                .cloned()
+                .collect(),
+            nodes: 5,
+            ..faulty("versions: a layout version is added and retired", DRIVES)
+        },
         Scenario {
             floors: 4,
             ..faulty("versions: everything, floors", ALL)

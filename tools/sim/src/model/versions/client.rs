@@ -114,7 +114,7 @@ impl World<Versions> {
             // A node knows of the lock once it knows of the versions.
             Task::HoldNull => return knows.then_some(Call::Hold(number)),
             Task::Enable => Call::Enable,
-            Task::Move => return None,
+            Task::Move | Task::AddLayout => return None,
             Task::Retire => Call::Retire(self.void_row()?),
             Task::Get => Call::Get,
             Task::List => Call::List,
@@ -132,8 +132,10 @@ impl World<Versions> {
 impl Scenario<Versions> {
     pub(super) fn begin_task(&self, world: &mut World<Versions>, c: usize, task: Task) {
         world.stop_moving(c);
-        if task == Task::Move {
-            return self.begin_move(world, c);
+        match task {
+            Task::Move => return self.begin_move(world, c),
+            Task::AddLayout => return self.add_layout(world),
+            _ => {}
         }
         let Some(call) = world.call_of(c, task) else {
             return;

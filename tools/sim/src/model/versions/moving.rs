@@ -100,6 +100,13 @@ impl Scenario<Versions> {
         world.chosen < self.epochs.len() as u64 && (!drops() || has_moved())
     }
 
+    /// Adds the next layout version, unless one is there.
+    pub(super) fn add_layout(&self, world: &mut World<Versions>) {
+        if world.chosen == 1 && self.may_choose(world) {
+            world.chosen += 1;
+        }
+    }
+
     pub(super) fn begin_move(&self, world: &mut World<Versions>, c: usize) {
         world.clients[c].work_on(Call::Get, world.chosen);
         let oldest = self.config(world.chosen).oldest(self.rules, |m| m.node);
