@@ -246,7 +246,6 @@ fn first_seed(mutant: Mutant) -> u64 {
         Mutant::AnswerEarly => 15_700,
         Mutant::RetireWritten => 17_900,
         Mutant::KillNullTwice => 5_600,
-        Mutant::MoveRowsAlone => 33_300,
         _ => 0,
     }
 }

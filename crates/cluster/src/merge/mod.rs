@@ -381,7 +381,7 @@ impl End {
 }
 
 /// Returns the lowest key that a start lets through, or `None` if there is none.
-fn lowest(start: &ListStart) -> Option<Vec<u8>> {
+pub(crate) fn lowest(start: &ListStart) -> Option<Vec<u8>> {
     match start {
         ListStart::At(key) => Some(key.to_vec()),
         ListStart::After(key) => Some([key, &[0][..]].concat()),

@@ -1,24 +1,26 @@
 //! The rebalancer: it moves data when the layout changes, and then retires the oldest version.
 
+mod ranges;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId, boxed};
-use archipel_storage::{ListEntry, ListQuery, RowKey, VersionName};
+use archipel_storage::{ListQuery, RowKey};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
-use futures_util::stream::{self, FuturesUnordered};
+use futures_util::stream;
 use parking_lot::Mutex;
 
-use crate::data::list::ask;
 use crate::error::Error;
+use crate::faults::Faults;
 use crate::layout::{Epoch, Layout, StoreName, all_partitions, next_level};
-use crate::node::group::Group;
 use crate::reconfigure::LayoutChanges;
 use crate::reconfigure::change::refused;
 use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules, versions};
+use ranges::{Listed, too_few};
 
 /// The number of partitions that are moved at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -30,12 +32,13 @@ const JOINING_LOOK: Duration = Duration::from_millis(100);
 /// The interval at which a node looks for data to move.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// A row that a replica listed: its key, and the name of the version that it holds if it is an object's.
-pub(crate) type Listed = (Bytes, VersionName);
-
 /// The rebalancer's progress.
 #[derive(Default)]
-pub(crate) struct Rebalance(Mutex<Work>);
+pub(crate) struct Rebalance {
+    work: Mutex<Work>,
+    /// The rules: [`Rules::CORRECT`] except in checkers.
+    rules: Mutex<Rules>,
+}
 
 #[derive(Clone, Default)]
 pub(crate) struct Work {
@@ -43,20 +46,29 @@ pub(crate) struct Work {
     pub done: u32,
     pub rows: u64,
     pub trouble: Option<String>,
+    /// The most keys of one partition that were held at once.
+    #[cfg(test)]
+    pub most_held: usize,
 }
 
 impl Rebalance {
     fn note(&self, change: impl FnOnce(&mut Work)) {
-        change(&mut self.0.lock());
+        change(&mut self.work.lock());
     }
 
     pub fn look(&self) -> Work {
-        let work = self.0.lock();
+        let work = self.work.lock();
         work.clone()
     }
 }
 
 impl LayoutChanges {
+    /// Moves data as [`run_rebalance`](Self::run_rebalance) does, by the rules of a checker.
+    pub async fn run_rebalance_with(&self, faults: Faults) {
+        *self.rebalance.rules.lock() = faults.rules;
+        self.run_rebalance().await;
+    }
+
     /// Moves data whenever the layout changes and this node is the driver of the change. The driver
     /// also raises the cluster's feature level. Run it in a task of its own.
     #[boxed]
@@ -197,52 +209,51 @@ impl LayoutChanges {
     }
 
     /// Brings the rows of a partition to all reachable replicas of all live versions, and to a quorum at
-    /// least.
+    /// least. It lists one range of keys after another, so that it holds a page of each replica at most.
+    ///
+    /// Only replicas that have listed all ranges count. A version that another one displaces moves to a
+    /// later key within a replica. So a replica that lists all keys in order shows it, and two that each
+    /// list a part may not.
     async fn move_partition(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Error> {
         let group = self.group(partition)?;
         if group.epoch != epoch.number() {
             return Err(Error::Unavailable("the layout changed meanwhile".into()));
         }
         let all = group.oldest.iter();
-        let oldest = all.fold(ReplicaSet::EMPTY, |all, set| all.union(*set));
-        let mut retirement: Retirement<Listed> = Retirement::of(group.oldest.clone());
-        let mut why = None;
-        let group = &group;
-        let ask = |index| async move { (index, self.rows_at(group, index).await) };
-        let mut lists: FuturesUnordered<_> = oldest.iter().map(ask).collect();
-        // A replica that is unreachable, or slow to say that it holds nothing more, is not awaited.
-        while let Some((index, rows)) = lists.next().await {
-            match rows {
-                Ok(rows) => retirement.on_listed(index, rows),
-                Err(error) => why = Some(error),
+        let mut listing = all.fold(ReplicaSet::EMPTY, |all, set| all.union(*set));
+        let mut start = Some(ListQuery::new(partition, Bytes::new()).start);
+        while let Some(from) = start {
+            let range = self.list_range(&group, listing, from).await?;
+            let mut retirement: Retirement<Listed> = Retirement::of(group.oldest.clone());
+            listing = ReplicaSet::EMPTY;
+            for (index, rows) in range.pages {
+                listing.insert(index);
+                retirement.on_listed(index, rows);
             }
-            if retirement.is_listed() {
-                break;
+            #[cfg(test)]
+            self.rebalance
+                .note(|work| work.most_held = work.most_held.max(range.held));
+            loop {
+                let batch = retirement.open_keys(self.options.sizes.moved_rows);
+                if batch.is_empty() {
+                    break;
+                }
+                let units = batch.chunks(self.options.sizes.unit_rows).map(|unit| {
+                    let moves = unit.iter().map(|listed| self.move_row(partition, listed));
+                    self.throttle.run(try_join_all(moves))
+                });
+                try_join_all(units).await?;
+                self.rebalance.note(|work| work.rows += batch.len() as u64);
+                batch
+                    .into_iter()
+                    .for_each(|listed| retirement.on_read(listed));
             }
-        }
-        drop(lists);
-        loop {
-            let batch = retirement.open_keys(self.options.sizes.moved_rows);
-            if batch.is_empty() {
-                break;
+            if !retirement.is_complete(Rules::CORRECT) {
+                return Err(too_few());
             }
-            let units = batch.chunks(self.options.sizes.unit_rows).map(|unit| {
-                let moves = unit.iter().map(|listed| self.move_row(partition, listed));
-                self.throttle.run(try_join_all(moves))
-            });
-            try_join_all(units).await?;
-            self.rebalance.note(|work| work.rows += batch.len() as u64);
-            batch
-                .into_iter()
-                .for_each(|listed| retirement.on_read(listed));
+            start = range.next;
         }
-        if retirement.is_complete(Rules::CORRECT) {
-            Ok(())
-        } else {
-            Err(why.unwrap_or_else(|| {
-                Error::Unavailable("too few replicas of the older layout version answer".into())
-            }))
-        }
+        Ok(())
     }
 
     /// Brings a row to the replicas of all live versions, and the version of an object that was listed in
@@ -254,35 +265,11 @@ impl LayoutChanges {
             return self.replicate_version(&object, name).await;
         }
         let newest = self.replicate(&row).await?;
-        if versions::moves_apart(Rules::CORRECT, *name, newest.name) {
+        let rules = *self.rebalance.rules.lock();
+        if versions::moves_apart(rules, *name, newest.name) {
             self.replicate_version(&row, *name).await?;
         }
         Ok(())
-    }
-
-    /// Returns all rows that a replica holds, tombstones included.
-    pub(crate) async fn rows_at(&self, group: &Group, index: usize) -> Result<Vec<Listed>, Error> {
-        let mut query = ListQuery::new(group.partition, Bytes::new());
-        (query.tombstones, query.limit) = (true, self.options.sizes.listed_keys);
-        let mut rows = Vec::new();
-        loop {
-            let page = ask(self, group, index, query.clone()).await?;
-            let gone = || Error::Unavailable("the layout changed meanwhile".into());
-            let page = Arc::unwrap_or_clone(page.ok_or_else(gone)?).listing;
-            rows.extend(page.entries.into_iter().filter_map(|entry| match entry {
-                ListEntry::Row { key, metadata } => {
-                    let name = metadata.version.and_then(|version| version.at);
-                    Some((key, name))
-                }
-                ListEntry::Prefix(_) => None,
-            }));
-            // The others may hold what is damaged here, and not all of them are asked for their keys.
-            rows.extend(page.damaged.into_iter().map(|key| (key, None)));
-            match page.next {
-                Some(next) => query.start = next,
-                None => return Ok(rows),
-            }
-        }
     }
 }
 
@@ -302,3 +289,6 @@ pub(crate) fn moved(epoch: &Epoch) -> Vec<PartitionId> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

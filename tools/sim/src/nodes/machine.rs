@@ -372,11 +372,18 @@ fn background(model: &Model, options: Options, style: Style) -> Vec<JoinHandle<(
     };
     let (refresher, collector, rebalancer) = (model.clone(), model.clone(), model.clone());
     let (comparer, repairer) = (model.clone(), model.clone());
+    let faults = anti_entropy.faults;
     vec![
         tokio::spawn(loose::sync_forever(model.cluster().store().clone())),
         tokio::spawn(async move { refresher.refresh_forever().await }),
         tokio::spawn(async move { collector.run_gc().await }),
-        tokio::spawn(async move { rebalancer.cluster().layouts().run_rebalance().await }),
+        tokio::spawn(async move {
+            rebalancer
+                .cluster()
+                .layouts()
+                .run_rebalance_with(faults)
+                .await
+        }),
         tokio::spawn(async move { repairer.cluster().upkeep().run_repair().await }),
         tokio::spawn(async move {
             comparer

@@ -219,7 +219,6 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
         Mutant::KillNullTwice => 9,
         Mutant::AnswerEarly => all.len() - 4,
         Mutant::RetireWritten => all.len() - 2,
-        Mutant::MoveRowsAlone => all.len() - 1,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
         _ => 0,
     };
