@@ -35,6 +35,11 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The time after which a slow replica is asked for a sign of life.
 const FIRST_DOUBT: Duration = Duration::from_millis(50);
 
+/// The time within which a block, or a request, must have gone out to a replica, and within which a quorum must
+/// have taken a block. A connection breaks by itself if the other node is silent. A node whose disk hangs
+/// is not: it answers gossip and reads nothing, and no other limit would end the write.
+const STUCK: Duration = Duration::from_secs(60);
+
 /// Blocks that are being written. Dropping it discards the blocks that no written row refers to.
 pub struct BlockWriter {
     inner: Arc<Data>,
@@ -93,7 +98,7 @@ impl BlockWriter {
     /// Appends a block. Returns once a quorum has taken it.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if too few replicas take it, and the errors of the local storage
+    /// [`Error::Unavailable`] if too few replicas take it in time, and the errors of the local storage
     /// if it is the only replica.
     #[boxed]
     pub async fn append(&self, content: Bytes) -> Result<BlockRef, Error> {
@@ -103,7 +108,9 @@ impl BlockWriter {
                 None => Err(too_few()),
             };
         }
-        let (named, taken) = futures_util::join!(self.name(&content), self.spread(&content));
+        let both = async { futures_util::join!(self.name(&content), self.spread(&content)) };
+        let taken = tokio::time::timeout(STUCK, both).await;
+        let (named, taken) = taken.map_err(|_| too_few())?;
         let (block, local) = named?;
         let mut holders: ReplicaSet = taken;
         if let Some(index) = local {
@@ -295,36 +302,42 @@ impl Remote {
     }
 }
 
-/// Sends queued items until the writer is dropped.
+/// Sends queued items until the writer is dropped, or until the replica takes one for too long.
 async fn feed(
     mut stream: Stream,
     open: UploadOpen,
     mut queue: mpsc::Receiver<Item>,
 ) -> Result<(), String> {
     let text = |error: archipel_net::Error| error.to_string();
-    stream
-        .send
-        .send(codec::encode(&open).into())
-        .await
-        .map_err(text)?;
+    let stuck = |_| "the replica takes nothing";
+    let opening = stream.send.send(codec::encode(&open).into());
+    let opened = tokio::time::timeout(STUCK, opening).await;
+    opened.map_err(stuck)?.map_err(text)?;
     while let Some(item) = queue.recv().await {
-        match item {
-            Item::Block(block, _room) => {
-                stream.send.send(block).await.map_err(text)?;
-            }
-            Item::Call(call, answer) => {
-                let call = framed(frame::CALL, &codec::encode(&*call));
-                stream.send.send(call).await.map_err(text)?;
-                let reply = stream.receive.receive().await.map_err(text)?;
-                let reply = reply.ok_or("the replica ended the upload")?;
-                let reply: RowReply = codec::decode(&reply).map_err(|e| e.to_string())?;
-                let reply = reply.0.map_err(|refusal| Error::Storage(refusal.into()));
-                // If the operation has its quorum, nobody waits for the reply any more.
-                let _ = answer.send(reply);
-            }
-        }
+        // The permit of a block is one of a few that all writers share.
+        let sent = tokio::time::timeout(STUCK, send(&mut stream, item)).await;
+        sent.map_err(stuck)??;
     }
     stream.send.finish().await.map_err(text)
+}
+
+/// Sends an item. Returns after the answer if it is a request.
+async fn send(stream: &mut Stream, item: Item) -> Result<(), String> {
+    let text = |error: archipel_net::Error| error.to_string();
+    match item {
+        Item::Block(block, _room) => stream.send.send(block).await.map_err(text),
+        Item::Call(call, answer) => {
+            let call = framed(frame::CALL, &codec::encode(&*call));
+            stream.send.send(call).await.map_err(text)?;
+            let reply = stream.receive.receive().await.map_err(text)?;
+            let reply = reply.ok_or("the replica ended the upload")?;
+            let reply: RowReply = codec::decode(&reply).map_err(|e| e.to_string())?;
+            let reply = reply.0.map_err(|refusal| Error::Storage(refusal.into()));
+            // If the operation has its quorum, nobody waits for the reply any more.
+            let _ = answer.send(reply);
+            Ok(())
+        }
+    }
 }
 
 fn framed(kind: u8, content: &[u8]) -> Bytes {
@@ -333,3 +346,6 @@ fn framed(kind: u8, content: &[u8]) -> Bytes {
     bytes.put_slice(content);
     bytes.freeze()
 }
+
+#[cfg(test)]
+mod tests;
