@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::{
     BLOCK_BYTES, Bucket, Condition, EXTENT_BLOCKS, EXTENT_BYTES, Error, Model, ModelOptions,
-    ObjectHead, ObjectMeta, Part, PartMeta, Permissions, Upload, UploadMeta, UploadQuery,
+    ObjectHead, ObjectMeta, Part, PartMeta, Permissions, Upload, UploadMeta,
 };
 
 mod foreign_parts;
@@ -16,6 +16,7 @@ mod overtaken;
 mod shards;
 mod tags;
 pub(crate) mod timed;
+mod uploads;
 
 async fn model() -> (Model, Arc<Bucket>) {
     let model = Model::open(Cluster::in_memory(1, crate::HOOKS).await.unwrap())
@@ -346,48 +347,4 @@ async fn a_new_model_reads_buckets_keys_and_grants_from_the_rows() {
     assert_eq!(two.permissions(&key), read);
     let found = again.access_key(&key.id).unwrap().unwrap();
     assert_eq!(found.secret, key.secret);
-}
-
-#[tokio::test]
-async fn uploads_are_listed_by_key_with_common_prefixes() {
-    let (model, bucket) = model().await;
-    for key in ["a/1", "a/2", "b", "c"] {
-        model
-            .create_upload(&bucket, key, None, UploadMeta::default())
-            .await
-            .unwrap();
-    }
-    let mut query = UploadQuery {
-        delimiter: Some("/".into()),
-        limit: 2,
-        ..UploadQuery::default()
-    };
-    let page = model.list_uploads(&bucket, &query).await.unwrap();
-    assert_eq!(page.prefixes, ["a/"]);
-    assert_eq!(page.uploads[0].key, "b");
-    assert!(page.truncated);
-    query.after_key = Some("b".into());
-    let page = model.list_uploads(&bucket, &query).await.unwrap();
-    assert_eq!(page.uploads[0].key, "c");
-    assert!(!page.truncated && page.prefixes.is_empty());
-}
-
-#[tokio::test]
-async fn uploads_of_a_key_are_listed_as_they_began() {
-    let (model, bucket) = model().await;
-    let mut begun = Vec::new();
-    for _ in 0..8 {
-        let upload = model.create_upload(&bucket, "k", None, UploadMeta::default());
-        begun.push(upload.await.unwrap().id);
-    }
-    let mut query = UploadQuery {
-        limit: 5,
-        ..UploadQuery::default()
-    };
-    let first = model.list_uploads(&bucket, &query).await.unwrap();
-    query.after_key = Some("k".into());
-    query.after_id = first.uploads.last().map(|upload| upload.id);
-    let rest = model.list_uploads(&bucket, &query).await.unwrap();
-    let listed = first.uploads.iter().chain(&rest.uploads);
-    assert_eq!(listed.map(|upload| upload.id).collect::<Vec<_>>(), begun);
 }

@@ -97,6 +97,19 @@ impl Data {
         Ok(self.scan_to_the_end(partition, prefix).await?.rows)
     }
 
+    /// Returns live rows of a partition as [`scan`](Data::scan) does, and passes over rows that too few
+    /// replicas can read. If there are fewer than `limit`, no more follow.
+    #[boxed]
+    pub async fn scan_readable(
+        self: &Arc<Data>,
+        partition: PartitionId,
+        prefix: &Bytes,
+        after: Option<Bytes>,
+        limit: usize,
+    ) -> Result<Vec<Scanned>, Error> {
+        Ok(self.scan_some(partition, prefix, after, limit).await?.rows)
+    }
+
     async fn scan_to_the_end(
         self: &Arc<Data>,
         partition: PartitionId,

@@ -110,17 +110,26 @@ impl Model {
                 break;
             }
         }
-        let query = UploadQuery {
-            limit: usize::MAX,
+        let mut query = UploadQuery {
+            limit: PAGE,
             ..UploadQuery::default()
         };
-        let uploads = self.list_uploads(bucket, &query);
-        for upload in self.cluster().in_background(uploads).await?.uploads {
-            let changed = match self.is_stale(upload.meta.encryption.as_deref()) {
-                true => self.rewrap_upload(bucket, &upload).await,
-                false => Ok(false),
-            };
-            all.count(&format!("an upload of {}", bucket.name), changed);
+        loop {
+            let uploads = self.list_uploads(bucket, &query);
+            let page = self.cluster().in_background(uploads).await?;
+            if let Some(last) = page.uploads.last() {
+                (query.after_key, query.after_id) = (Some(last.key.clone()), Some(last.id));
+            }
+            for upload in page.uploads {
+                let changed = match self.is_stale(upload.meta.encryption.as_deref()) {
+                    true => self.rewrap_upload(bucket, &upload).await,
+                    false => Ok(false),
+                };
+                all.count(&format!("an upload of {}", bucket.name), changed);
+            }
+            if !page.truncated {
+                break;
+            }
         }
         let sweeps = &self.keyring().sweeps;
         sweeps.examined.fetch_add(all.examined, Ordering::Relaxed);
