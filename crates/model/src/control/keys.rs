@@ -117,8 +117,16 @@ impl Model {
             let why = format!("Cannot exceed quota for AccessKeysPerUser: {most}");
             return Err(Error::LimitExceeded(why));
         }
-        let user = Some(Reference::to(&*user));
-        self.add_key(NewKey::default(), user).await
+        let (model, user) = (self.clone(), Reference::to(&*user));
+        let work = async move {
+            let key = model.add_key(NewKey::default(), Some(user.clone())).await?;
+            let confirmed = model.confirm::<User>(&user).await;
+            if let Err(Error::NoSuchEntity(_)) = confirmed {
+                model.delete_key_row(&key.id).await?;
+            }
+            confirmed.map(|()| key)
+        };
+        detached("creates an access key", work).await
     }
 
     /// Changes an access key in one write. Returns the nodes that did not confirm the change.

@@ -54,7 +54,7 @@ pub use subject::{Canonical, Kind, Subject};
 pub use token_keys::TokenKeys;
 
 /// A user, group, role, managed policy or identity provider: one row of the control partition.
-pub trait Entity: Versioned + Clone + Send + Sync + 'static {
+pub trait Entity: Versioned + Clone + PartialEq + Send + Sync + 'static {
     /// The kind in the key of the row.
     const KIND: u8;
     /// The kind, for people.
@@ -90,6 +90,11 @@ fn copy<T: Clone>(to: &mut BTreeMap<String, T>, from: &BTreeMap<String, T>, name
         Some(value) => drop(to.insert(name.to_owned(), value.clone())),
         None => drop(to.remove(name)),
     }
+}
+
+/// Returns true for a number that is not stored.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Returns what a row of this kind holds, for people.
@@ -140,6 +145,9 @@ pub struct User {
     /// The random identity.
     #[serde(default)]
     pub incarnation: Id,
+    /// The number of references to it that were confirmed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) confirmed: u64,
     /// True if the user's access keys, and the sessions that they began, do not count for now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
@@ -177,6 +185,9 @@ pub struct Group {
     /// The random identity.
     #[serde(default)]
     pub incarnation: Id,
+    /// The number of references to it that were confirmed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) confirmed: u64,
     /// The policies.
     #[serde(default)]
     pub held: Held,

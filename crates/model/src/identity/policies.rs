@@ -175,6 +175,11 @@ impl PolicyRef {
     pub fn name(&self) -> &str {
         self.arn.rsplit('/').next().unwrap_or_default()
     }
+
+    /// Returns true for a policy that every cluster has.
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.arn.starts_with(BUILT_IN_ARN)
+    }
 }
 
 /// An entity that policies can be attached to.
@@ -259,6 +264,9 @@ pub struct ManagedPolicy {
     /// The random identity.
     #[serde(default)]
     pub incarnation: Id,
+    /// The number of references to it that were confirmed.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub(crate) confirmed: u64,
     /// The versions, by number.
     pub versions: BTreeMap<u32, PolicyVersion>,
     /// The version that counts.
@@ -313,8 +321,11 @@ impl ManagedPolicy {
     }
 }
 
+/// The beginning of the ARNs of policies that every cluster has.
+const BUILT_IN_ARN: &str = "arn:aws:iam::aws:policy/";
+
 fn built_in_arn(name: &str) -> String {
-    format!("arn:aws:iam::aws:policy/{name}")
+    format!("{BUILT_IN_ARN}{name}")
 }
 
 /// The managed policies that every cluster has, under the names and ARNs that they have in AWS.
@@ -349,6 +360,7 @@ pub static BUILT_IN: LazyLock<Vec<ManagedPolicy>> = LazyLock::new(|| {
             created_ms: 0,
             changed_ms: 0,
             incarnation,
+            confirmed: 0,
             versions: BTreeMap::from([(1, version)]),
             default: 1,
             newest: 1,

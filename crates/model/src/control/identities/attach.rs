@@ -1,6 +1,6 @@
-//! Attaching policies, and joining groups; who holds what.
+//! Attaching policies; who holds what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_base::boxed;
@@ -9,8 +9,8 @@ use crate::Model;
 use crate::bucket::AccessKey;
 use crate::error::Error;
 use crate::identity::{
-    Attached, Attachments, Changed, Group, GroupChange, Holder, Limits, PolicyRef, Reference, Role,
-    User, UserChange,
+    Attached, Attachments, Changed, Group, Holder, Limits, PolicyRef, Reference, Role, User,
+    UserChange,
 };
 
 impl Model {
@@ -103,8 +103,7 @@ impl Model {
         change: Attachments,
     ) -> Result<Changed<Arc<E>>, Error> {
         let change = self.find_attachments(change).await?;
-        let change = move |entity: &mut E| change.apply(entity);
-        self.change_entity(name, change).await
+        self.change_attached(name, change, |_| Ok(())).await
     }
 
     /// Changes a user in one write.
@@ -118,9 +117,9 @@ impl Model {
         change: UserChange,
     ) -> Result<Changed<Arc<User>>, Error> {
         let policies = self.find_attachments(change.policies).await?;
-        self.change_entity(name, move |user: &mut User| {
+        self.change_attached(name, policies, move |user: &mut User| {
             user.disabled = change.disabled.unwrap_or(user.disabled);
-            policies.apply(user)
+            Ok(())
         })
         .await
     }
@@ -134,87 +133,16 @@ impl Model {
         let detach = change.detach;
         Ok(Found { attach, detach })
     }
-
-    /// Changes the users and the policies of a group. All that can be refused is refused before the first
-    /// write: each user is a row of its own, and so is the group.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
-    #[boxed]
-    pub async fn change_group(
-        &self,
-        name: &str,
-        change: GroupChange,
-    ) -> Result<Changed<Arc<Group>>, Error> {
-        let group = self.find_entity::<Group>(name).await?;
-        let policies = self.find_attachments(change.policies).await?;
-        policies.apply(&mut Group::clone(&group))?;
-        let mut users = BTreeMap::<String, Vec<bool>>::new();
-        let joining = change.add_users.iter().map(|user| (user, true));
-        let leaving = change.remove_users.iter().map(|user| (user, false));
-        for (user, joins) in joining.chain(leaving) {
-            let user = self.find_entity::<User>(user).await?;
-            users.entry(user.name.clone()).or_default().push(joins);
-        }
-        let meant = Reference::to(&*group);
-        for (user, steps) in &users {
-            let mut user = User::clone(&*self.find_entity(user).await?);
-            move_user(&mut user, &meant, steps)?;
-        }
-        let mut unconfirmed = BTreeSet::new();
-        for (user, steps) in &users {
-            let change = |user: &mut User| move_user(user, &meant, steps);
-            let changed = self.change_entity(user, change).await?;
-            unconfirmed.extend(changed.unconfirmed);
-        }
-        let mut group = group;
-        if !policies.is_empty() {
-            let change = |group: &mut Group| policies.apply(group);
-            let changed = self.change_entity(name, change).await?;
-            unconfirmed.extend(changed.unconfirmed);
-            group = changed.value;
-        }
-        Ok(Changed {
-            value: group,
-            unconfirmed: unconfirmed.into_iter().collect(),
-        })
-    }
-
-    /// Adds a user to a group.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
-    #[boxed]
-    pub async fn join_group(&self, user: &str, group: &str) -> Result<Changed<()>, Error> {
-        let change = GroupChange {
-            add_users: vec![user.to_owned()],
-            ..GroupChange::default()
-        };
-        self.change_group(group, change).await.map(Changed::forget)
-    }
-
-    /// Removes a user from a group.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchEntity`].
-    #[boxed]
-    pub async fn leave_group(&self, user: &str, group: &str) -> Result<Changed<()>, Error> {
-        let change = GroupChange {
-            remove_users: vec![user.to_owned()],
-            ..GroupChange::default()
-        };
-        self.change_group(group, change).await.map(Changed::forget)
-    }
 }
 
 /// Managed policies to attach, which were found, and the ARNs of those to detach.
 pub(super) struct Found {
-    attach: Vec<PolicyRef>,
+    pub attach: Vec<PolicyRef>,
     detach: Vec<String>,
 }
 
 impl Found {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.attach.is_empty() && self.detach.is_empty()
     }
 
@@ -242,26 +170,4 @@ impl Found {
         }
         Ok(())
     }
-}
-
-/// Lets a user join a group (true) and leave it (false), in this order.
-fn move_user(user: &mut User, group: &Reference, steps: &[bool]) -> Result<(), Error> {
-    for joins in steps {
-        if *joins {
-            user.groups.retain(|other| other.name != group.name);
-            user.groups.insert(group.clone());
-        } else if !user.groups.remove(group) {
-            return Err(Error::NoSuchEntity(format!(
-                "The user {} is not in the group {}.",
-                user.name, group.name
-            )));
-        }
-    }
-    if user.groups.len() > Limits::GROUPS {
-        return Err(Error::LimitExceeded(format!(
-            "Cannot exceed quota for GroupsPerUser: {}",
-            Limits::GROUPS
-        )));
-    }
-    Ok(())
 }

@@ -138,6 +138,7 @@ impl Model {
             created_ms: now_ms,
             changed_ms: now_ms,
             incarnation: self.new_incarnation(),
+            confirmed: 0,
             versions: BTreeMap::from([(1, version)]),
             default: 1,
             newest: 1,
@@ -271,7 +272,7 @@ impl Model {
             None => None,
         };
         let policies = self.find_attachments(change.policies).await?;
-        self.change_entity::<Role>(name, move |role| {
+        self.change_attached::<Role>(name, policies, move |role| {
             if let Some(description) = &description {
                 role.description.clone_from(description);
             }
@@ -279,7 +280,7 @@ impl Model {
             if let Some(trust) = &trust {
                 role.trust = trust.clone();
             }
-            policies.apply(role)
+            Ok(())
         })
         .await
     }

@@ -3,9 +3,11 @@
 
 mod attach;
 mod documents;
+mod members;
 mod named;
 mod operations;
 mod providers;
+mod references;
 mod resolve;
 mod sessions;
 #[cfg(test)]

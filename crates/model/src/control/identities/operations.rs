@@ -24,11 +24,11 @@ const MAX_USER_NAME: usize = 64;
 /// The longest name of a group.
 const MAX_GROUP_NAME: usize = 128;
 
-fn row_of<E: Entity>(name: &str) -> RowKey {
+pub(super) fn row_of<E: Entity>(name: &str) -> RowKey {
     rowkeys::identity(E::KIND, &name.to_ascii_lowercase())
 }
 
-fn none<E: Entity>(name: &str) -> Error {
+pub(super) fn none<E: Entity>(name: &str) -> Error {
     Error::NoSuchEntity(format!("The {} with name {name} cannot be found.", E::WHAT))
 }
 
@@ -120,6 +120,7 @@ impl Model {
             created_ms: self.now_ms(),
             incarnation: self.new_incarnation(),
             disabled: false,
+            confirmed: 0,
             quota: None,
             token: FencingToken::default(),
             is_undivided: false,
@@ -133,7 +134,7 @@ impl Model {
         };
         let policies = self.find_attachments(policies).await?;
         policies.apply(&mut user)?;
-        self.create_entity(user).await
+        self.create_with(user, policies).await
     }
 
     /// Creates a group without users and policies.
@@ -149,6 +150,7 @@ impl Model {
             path: path.to_owned(),
             created_ms: self.now_ms(),
             incarnation: self.new_incarnation(),
+            confirmed: 0,
             held: Held::default(),
         })
         .await
@@ -183,43 +185,6 @@ impl Model {
         let entity = entity.transpose()?.ok_or_else(|| none::<E>(name))?;
         Ok(Changed {
             value: Arc::new(entity),
-            unconfirmed,
-        })
-    }
-
-    /// Deletes an entity that nothing uses. `uses` tells from all control data what does.
-    async fn delete_entity<E: Entity>(
-        &self,
-        name: &str,
-        uses: impl FnOnce(&Cached, &E) -> Option<&'static str>,
-    ) -> Result<Changed<()>, Error> {
-        // What other nodes have done until now counts.
-        self.refresh_all().await?;
-        let entity = self.entity::<E>(name)?.ok_or_else(|| none::<E>(name))?;
-        if let Some(what) = self.look(|cached| uses(cached, &entity))? {
-            return Err(Error::EntityInUse(format!(
-                "Cannot delete entity, must {what} first."
-            )));
-        }
-        let (row_key, incarnation) = (row_of::<E>(name), entity.incarnation());
-        let missing = none::<E>(name);
-        let how = WriteOptions::durable(Durability::Fsync);
-        self.cluster()
-            .update(&row_key, how, move |current| {
-                match current.map(|value| codec::decode::<E>(&value.metadata)) {
-                    Some(Ok(entity)) if entity.incarnation() == incarnation => {
-                        Decision::Write(None)
-                    }
-                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
-                    _ => Decision::Abort(missing.clone()),
-                }
-            })
-            .await??;
-        self.control().remove(&row_key.key)?;
-        self.control().dead_grants.ask();
-        let (_, unconfirmed) = self.announce(&row_key).await;
-        Ok(Changed {
-            value: (),
             unconfirmed,
         })
     }

@@ -133,20 +133,26 @@ impl Resolver<'_> {
         let inline = held.inline.iter();
         into.extend(inline.map(|(name, policy)| (name.clone(), policy.policy().clone())));
         for policy in &held.attached {
-            into.extend(self.managed(policy));
+            into.push(self.managed(policy));
         }
     }
 
-    fn managed(&mut self, policy: &PolicyRef) -> Option<Named> {
+    /// Returns a policy that is attached. One that is gone denies everything: what it denied must not be
+    /// allowed without it.
+    fn managed(&mut self, policy: &PolicyRef) -> Named {
         if let Some(policy) = built_in(&policy.arn) {
-            return Some(policy.named());
+            return policy.named();
         }
-        let meant = Reference {
-            name: policy.name().to_owned(),
-            incarnation: policy.incarnation,
-        };
-        let found = self.find::<ManagedPolicy>(&meant).ok()?;
-        Some(found.named())
+        let name = policy.name().to_ascii_lowercase();
+        let found = self.cached.identities.policies.get(&name);
+        match found.filter(|found| found.incarnation == policy.incarnation) {
+            Some(found) => found.named(),
+            None => {
+                let row = rowkeys::identity(ManagedPolicy::KIND, &name);
+                self.missing.push(row);
+                gone(&policy.arn)
+            }
+        }
     }
 
     /// Returns the policies that limit a session; `None` if nothing does. One that is gone denies
@@ -174,11 +180,15 @@ impl Resolver<'_> {
                 }
                 (None, None) => None,
             };
-            let gone = || (arn.clone(), Arc::new(Policy::unreadable()));
-            all.push(found.unwrap_or_else(gone));
+            all.push(found.unwrap_or_else(|| gone(arn)));
         }
         Some(all)
     }
+}
+
+/// Returns what stands for a policy that is gone: it denies everything.
+fn gone(arn: &str) -> Named {
+    (arn.to_owned(), Arc::new(Policy::unreadable()))
 }
 
 fn built_in(arn: &str) -> Option<&'static ManagedPolicy> {

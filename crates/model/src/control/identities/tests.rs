@@ -13,6 +13,7 @@ use crate::object::Tags;
 use crate::{Error, Model, ModelOptions};
 
 mod named;
+mod races;
 
 async fn model() -> Model {
     let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
@@ -34,6 +35,7 @@ async fn make_group(model: &Model, name: &str) -> Arc<Group> {
         path: "/".into(),
         created_ms: 0,
         incarnation: model.random_id(),
+        confirmed: 0,
         held: Held::default(),
     };
     model.create_entity(group).await.unwrap()
