@@ -165,7 +165,7 @@ async fn a_policy_that_is_gone_denies_everything() {
     let policy = make_policy(&model, "limits").await;
     let gone = PolicyRef {
         incarnation: model.random_id(),
-        ..PolicyRef::to(&*policy)
+        ..PolicyRef::to(&policy)
     };
     for name in ["limits", "none"] {
         let gone = PolicyRef {
