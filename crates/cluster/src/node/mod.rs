@@ -297,23 +297,6 @@ impl Node {
         self.options.wall.is_known()
     }
 
-    /// Runs a unit of background work once it may start: a few rows. The more such work slows
-    /// clients down, the less of it runs at once.
-    pub async fn in_background<T>(&self, unit: impl Future<Output = T>) -> T {
-        self.throttle.run(unit).await
-    }
-
-    /// Returns true if a client was served within the last second, as far as this node's replica knows.
-    pub fn serves_clients(&self) -> bool {
-        self.throttle.serves_clients()
-    }
-
-    /// Returns how many units of background work may run at once while clients are served. A value
-    /// below one is the part of the time in which one unit may run.
-    pub fn background_allowance(&self) -> f64 {
-        self.throttle.allowance()
-    }
-
     /// Returns true if more than half of the memory for block buffers is in use.
     pub fn is_short_of_buffers(&self) -> bool {
         self.store().blocks().pool().is_short()

@@ -64,6 +64,7 @@ impl Rebalance {
 
 impl LayoutChanges {
     /// Moves data as [`run_rebalance`](Self::run_rebalance) does, by the rules of a checker.
+    #[boxed]
     pub async fn run_rebalance_with(&self, faults: Faults) {
         *self.rebalance.rules.lock() = faults.rules;
         self.run_rebalance().await;
