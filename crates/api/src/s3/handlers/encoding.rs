@@ -60,6 +60,14 @@ impl Encoding {
         self.url || name.chars().all(xml::is_legal)
     }
 
+    /// Ends a page where the next one can begin, if one follows. The entries left out come first there.
+    pub fn end_earlier<T>(self, truncated: bool, entries: &mut Vec<T>, name: fn(&T) -> &str) {
+        let ends = |entry: &T| self.holds(name(entry));
+        if truncated && let Some(last) = entries.iter().rposition(ends) {
+            entries.truncate(last + 1);
+        }
+    }
+
     /// Returns the name after which the next page begins, encoded. A page ends earlier where that helps.
     ///
     /// # Errors
@@ -67,8 +75,7 @@ impl Encoding {
     /// would begin elsewhere, and keys would be left out.
     pub fn marker(self, name: &str) -> S3Result<String> {
         if !self.holds(name) {
-            let why =
-                "XML can hold no key of this page, so none follows it. Ask with encoding-type=url.";
+            let why = "XML can hold none of the keys on this page, so no page can begin after them. Ask with encoding-type=url.";
             return Err(S3Error::argument("encoding-type", "", why));
         }
         Ok(self.name(name))

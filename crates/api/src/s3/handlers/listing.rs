@@ -61,16 +61,6 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Ends the page where the next one can begin, if names are its marker. What is left out comes first there.
-    fn end_earlier(&mut self) {
-        let ends = |entry: &ListEntry| self.encoding.holds(entry.name());
-        if self.listing.truncated
-            && let Some(last) = self.listing.entries.iter().rposition(ends)
-        {
-            self.listing.entries.truncate(last + 1);
-        }
-    }
-
     /// Returns the name after which the next page begins, if there is one.
     fn next(&self) -> Option<&str> {
         let last = self
@@ -136,7 +126,9 @@ pub(super) fn write_fields(xml: &mut Writer, head: &ObjectHead, owner: Option<&O
 pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let marker = call.target.query.single("marker")?;
     let mut page = Page::of(call, on, marker).await?;
-    page.end_earlier();
+    let listing = &mut page.listing;
+    page.encoding
+        .end_earlier(listing.truncated, &mut listing.entries, ListEntry::name);
     let mut xml = Writer::new("ListBucketResult");
     page.write_head(&mut xml);
     xml.text("Marker", &page.encoding.name(marker.unwrap_or_default()));

@@ -271,24 +271,14 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     Ok(respond::xml(xml))
 }
 
-/// Ends a page where the next one can begin. What is left out comes first there.
+/// Ends a page where the next one can begin. The uploads and prefixes left out come first there.
 fn end_earlier(page: &mut UploadPage, encoding: Encoding) {
     if !page.truncated {
         return;
     }
-    let upload = page
-        .uploads
-        .iter()
-        .rposition(|upload| encoding.holds(&upload.key));
-    let prefix = page
-        .prefixes
-        .iter()
-        .rposition(|prefix| encoding.holds(prefix));
-    let (upload, prefix) = (
-        upload.map(|at| &page.uploads[at].key),
-        prefix.map(|at| &page.prefixes[at]),
-    );
-    let Some(end) = upload.max(prefix).cloned() else {
+    let keys = page.uploads.iter().map(|upload| &upload.key);
+    let names = keys.chain(&page.prefixes);
+    let Some(end) = names.filter(|name| encoding.holds(name)).max().cloned() else {
         return;
     };
     page.uploads.retain(|upload| upload.key <= end);

@@ -48,7 +48,7 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
         ..asked
     };
     let mut page = call.model.list_versions(on.bucket(), &asked).await?;
-    end_earlier(&mut page, encoding);
+    encoding.end_earlier(page.truncated, &mut page.entries, VersionEntry::name);
     let mut xml = Writer::new("ListVersionsResult");
     xml.text("Name", &on.bucket().name);
     xml.text("Prefix", &encoding.name(&asked.prefix));
@@ -62,16 +62,6 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     let owner = Owner::of_bucket(call.model, on.bucket())?;
     write_entries(&mut xml, &page, encoding, &owner);
     Ok(respond::xml(xml))
-}
-
-/// Ends a page where the next one can begin. What is left out comes first there.
-fn end_earlier(page: &mut VersionListing, encoding: Encoding) {
-    let ends = |entry: &VersionEntry| encoding.holds(entry.name());
-    if page.truncated
-        && let Some(last) = page.entries.iter().rposition(ends)
-    {
-        page.entries.truncate(last + 1);
-    }
 }
 
 /// Writes where the next page begins, if there is one.
