@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::{NodeId, boxed};
-
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -26,7 +25,8 @@ type Moves = BTreeMap<String, Vec<bool>>;
 
 impl Model {
     /// Changes the users and the policies of a group. All that can be refused is refused before the first
-    /// write. What is refused later, because another change came in between, undoes the writes before it.
+    /// write. A step that is refused later, because another change
+    /// came in between, undoes the writes before it.
     /// A caller that goes away does not stop the change.
     ///
     /// If this fails because too few nodes answer, or if this node crashes, some of the users may have been
@@ -96,7 +96,7 @@ impl Model {
         unconfirmed: &mut BTreeSet<NodeId>,
     ) -> Result<(), Error> {
         for (name, steps) in moves {
-            let begun = Instant::now();
+            let patience = Patience::begin();
             loop {
                 let known = before.get(name).copied();
                 let was_in = Mutex::new(known);
@@ -120,20 +120,14 @@ impl Model {
                         unconfirmed.extend(changed.unconfirmed);
                         break;
                     }
-                    Err(error) if may_pass(&error) && begun.elapsed() < PATIENCE => {
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                    Err(error) => return Err(error),
+                    Err(error) => patience.wait(error).await?,
                 }
             }
         }
         if moves.values().any(|steps| steps.last() == Some(&true)) {
-            let begun = Instant::now();
+            let patience = Patience::begin();
             while let Err(error) = self.confirm::<Group>(group).await {
-                if !may_pass(&error) || begun.elapsed() >= PATIENCE {
-                    return Err(error);
-                }
-                tokio::time::sleep(PAUSE).await;
+                patience.wait(error).await?;
             }
         }
         Ok(())
@@ -142,22 +136,20 @@ impl Model {
     /// Undoes the moves of a change that failed.
     async fn move_back(&self, group: &Reference, before: &BTreeMap<String, bool>) {
         for (name, was_in) in before {
-            let begun = Instant::now();
+            let patience = Patience::begin();
             loop {
                 let undo = |user: &mut User| {
                     put_user(user, group, *was_in);
                     Ok(())
                 };
-                match self.change_entity(name, undo).await {
+                let error = match self.change_entity(name, undo).await {
                     Ok(_) | Err(Error::NoSuchEntity(_)) => break,
-                    Err(error) if may_pass(&error) && begun.elapsed() < PATIENCE => {
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                    Err(error) => {
-                        let group = &group.name;
-                        tracing::warn!(%error, user = name, group, "a change of a group stopped half-way");
-                        break;
-                    }
+                    Err(error) => error,
+                };
+                if let Err(error) = patience.wait(error).await {
+                    let group = &group.name;
+                    tracing::warn!(%error, user = name, group, "a change of a group stopped half-way");
+                    break;
                 }
             }
         }
@@ -187,6 +179,24 @@ impl Model {
             ..GroupChange::default()
         };
         self.change_group(group, change).await.map(Changed::forget)
+    }
+}
+
+/// The begin of a step that is tried again for [`PATIENCE`].
+struct Patience(Instant);
+
+impl Patience {
+    fn begin() -> Patience {
+        Patience(Instant::now())
+    }
+
+    /// Waits until the step may be tried again after this error. Returns the error if it may not.
+    async fn wait(&self, error: Error) -> Result<(), Error> {
+        if !may_pass(&error) || self.0.elapsed() >= PATIENCE {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
     }
 }
 
