@@ -93,6 +93,17 @@ struct Try {
     killed: bool,
 }
 
+impl Try {
+    fn first(name: VersionName) -> Try {
+        Try {
+            name,
+            asked: Asked::default(),
+            is_overtaken: false,
+            killed: false,
+        }
+    }
+}
+
 impl Data {
     /// Writes a new version of an object without a condition, in one round. Returns its name.
     pub(super) async fn write_new(
@@ -264,16 +275,11 @@ impl Data {
         E: Send,
     {
         let _turn = self.queues.turn(row).await;
-        let first = Try {
-            name,
-            asked: Asked::default(),
-            is_overtaken: false,
-            killed: false,
-        };
+        let first = Try::first(name);
         let (mut tries, mut asks, mut now) = (0, 0, first);
         while tries < TRIES && asks < MOST_ASKED {
             match self.decide_once(row, now, &how, &decide).await {
-                // What was sent before may have taken effect, or may yet.
+                // An earlier attempt may have taken effect, or may yet.
                 Ok(Attempt::Done(Err(_))) | Err(Error::Guarded | Error::Held)
                     if !versions::may_be_refused(Rules::CORRECT, now.is_overtaken) =>
                 {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 
-use super::promised::Asked;
 use super::{Attempt, Try, VersionDecision, VersionSeen};
 use crate::data::Data;
 use crate::data::options::WriteOptions;
@@ -28,17 +27,11 @@ impl Data {
             None => VersionDecision::Kill,
         };
         let how = WriteOptions::durable(Durability::Fsync);
-        let now = Try {
-            name,
-            asked: Asked::default(),
-            is_overtaken: false,
-            killed: false,
-        };
-        match self.decide_once(row, now, &how, &decide).await {
+        match self.decide_once(row, Try::first(name), &how, &decide).await {
             Ok(Attempt::Done(_) | Attempt::Again | Attempt::Overtaken { .. } | Attempt::Ask(_)) => {
                 Ok(())
             }
-            // It said of the version what a replica said, so it may surface. The next look tells.
+            // It repeated what a replica said of the version, so it may take effect later. The next look tells.
             Err(Error::Overtaken) => Ok(()),
             Err(error) => Err(error),
         }

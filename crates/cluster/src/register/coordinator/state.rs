@@ -70,7 +70,7 @@ pub enum Outcome<V> {
     Held,
     /// An attempt took no effect on the row and never will, and the operation does not [repeat](Repeat)
     /// it. But a replica may hold the changes of other versions that the attempt carried, and a look at such
-    /// a version may settle them later. So who sent changes must not say that nothing was done.
+    /// a version may settle them later. So a sender of changes must not say that nothing was done.
     Overtaken,
     /// No quorum answered, or others were in the way for too long. Nothing was or will be written.
     Unavailable,

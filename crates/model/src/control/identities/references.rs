@@ -5,7 +5,7 @@
 //!
 //! - A deletion reads the row, then looks for references in all control data, and deletes the row only if
 //!   it is still as it was read.
-//! - Who makes a reference writes it first, and then *confirms* it: a write of the row that is named. If the
+//! - A node that makes a reference writes it first, and then *confirms* it: a write of the row that is named. If the
 //!   row is gone, the reference is taken back.
 //!
 //! So a deletion sees each reference that was confirmed before it read the row, and one that is confirmed

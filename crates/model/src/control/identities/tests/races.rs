@@ -99,7 +99,7 @@ async fn a_user_is_not_created_with_a_policy_that_is_gone() {
     }
 }
 
-/// What a group denies counts until it is detached, so a group with a policy is not deleted.
+/// A policy that is attached to a group may deny something, so a group with a policy is not deleted.
 #[tokio::test(start_paused = true)]
 async fn a_group_that_gets_a_policy_or_a_user_is_not_deleted() {
     let world = world().await;
@@ -153,7 +153,7 @@ async fn a_user_that_gets_a_key_is_not_deleted() {
     }
 }
 
-/// What it denied must not be allowed without it.
+/// Its denials must not get lost with it.
 #[tokio::test]
 async fn a_policy_that_is_gone_denies_everything() {
     let model = model().await;
