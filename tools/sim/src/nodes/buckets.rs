@@ -4,7 +4,7 @@
 //! absent, and nothing is written to the key afterwards. So the history of each key shows whether an
 //! acknowledged write was lost with its bucket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +77,9 @@ pub async fn act(world: &World, client: usize, machine: usize, rng: &mut Rng) {
 }
 
 async fn make(world: &World, machine: usize, name: &'static str) {
+    // A deletion after the beginning may come before the answer.
+    let gone = deleted(world);
+    world.note(format!("→ {machine}: makes {name}"));
     let called = world.machines[machine].call(PATIENCE, |model| async move {
         let made = model.create_bucket(name, None).await;
         made.map(|bucket| bucket.id)
@@ -84,7 +87,8 @@ async fn make(world: &World, machine: usize, name: &'static str) {
     match called.await {
         Called::Answered(Ok(id)) => {
             world.note(format!("{machine} makes {name}: {id}"));
-            if see(world, id, name) {
+            see(world, id, name);
+            if gone.contains(&id) {
                 world.violation(format!("{name} was made a second time with the id {id}"));
             }
             note_that_it_exists(world, &id);
@@ -100,16 +104,22 @@ fn note_that_it_exists(world: &World, id: &Id) {
     }
 }
 
-/// Notes that there is a bucket. Returns true if it was known and is deleted.
-fn see(world: &World, id: Id, name: &'static str) -> bool {
+/// Returns the buckets whose deletion was acknowledged.
+fn deleted(world: &World) -> BTreeSet<Id> {
+    let record = world.record();
+    let gone = record.buckets.all.iter().filter(|(_, known)| known.deleted);
+    gone.map(|(id, _)| *id).collect()
+}
+
+/// Notes that there is a bucket.
+fn see(world: &World, id: Id, name: &'static str) {
     let mut record = world.record();
-    let known = record.buckets.all.entry(id).or_insert(Known {
+    record.buckets.all.entry(id).or_insert(Known {
         name,
         exists: false,
         deleted: false,
         perhaps_deleted: false,
     });
-    known.deleted
 }
 
 /// Returns the bucket as a machine knows it. That may be long ago.
