@@ -71,7 +71,7 @@ pub use node::sizes::Sizes;
 pub use node::times::Times;
 pub use reconfigure::{LayoutChanges, change, remove_dead};
 pub use register::Intent;
-pub use register::intent::Fate;
+pub use register::coordinator::PastFate;
 pub use register::versions::VersionReport;
 pub use upkeep::Upkeep;
 pub use upkeep::anti_entropy::{AntiEntropyOptions, AntiEntropyStatus, FloorProgress, PeerStatus};

@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use archipel_base::{Id, Stamp, boxed};
 use archipel_storage::{RowKey, Value, VersionName};
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
 
 use super::Data;
 use super::driver::Run;
+use super::local::{FOR_THE_OTHERS, next_before};
+use super::rows::State;
 use crate::error::Error;
 use crate::node::companions::{Bringer, Companion, CompanionNews, CompanionRow};
 use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
-use crate::register::intent::Fate;
+use crate::register::coordinator::PastFate;
 use crate::register::message::Remembered;
 use crate::register::{Answer, Operation, ReplicaSet, Request, Rules, Start, Version};
 
@@ -44,35 +47,27 @@ impl Data {
         key: &RowKey,
         bringer: &Bringer,
         reached: Stamp,
-    ) -> Result<(Fate, bool), Error> {
+    ) -> Result<(PastFate, bool), Error> {
         let group = self.group(key.partition)?;
-        let peers = self.peers.as_ref();
-        let is_here = |index: &usize| {
-            let node = group.members.get(*index).map(|member| member.node.node);
-            node.is_some_and(|node| !group.is_away(peers, &node))
+        let ask = async |index| {
+            let request = Request::Prepare {
+                ballot: reached,
+                asking: Some(bringer.write),
+                guarded: false,
+            };
+            (index, self.ask_about(&group, index, key, request).await)
         };
-        let ask = group.quorums.all().iter().filter(is_here);
-        let mut answers: FuturesUnordered<_> = ask
-            .map(|index| {
-                let group = &group;
-                async move {
-                    let request = Request::Prepare {
-                        ballot: reached,
-                        asking: Some(bringer.write),
-                        guarded: false,
-                    };
-                    (index, self.ask_about(group, index, key, request).await)
-                }
-            })
-            .collect();
+        let here = self.replicas_here(&group);
+        let mut answers: FuturesUnordered<_> = here.iter().map(ask).collect();
         let start = || Start {
             rules: Rules::CORRECT,
             quorums: group.quorums.clone(),
         };
         let (intent, mut told) = (bringer.intent(), Vec::new());
-        let mut fate = Fate::Unknown;
-        while fate == Fate::Unknown {
-            let Some((index, answer)) = answers.next().await else {
+        let (mut fate, mut until) = (PastFate::Unknown, None);
+        loop {
+            // The write may have taken effect under several stamps, so the others are heard, too.
+            let Some((index, answer)) = next_before(&mut answers, until).await else {
                 break;
             };
             match answer.map(remembered) {
@@ -80,11 +75,66 @@ impl Data {
                 Ok(None) => {}
                 Err(error) => tracing::debug!(%error, "a replica tells nothing of a write"),
             }
-            let operation = Operation::<Value>::fate_of_past;
-            fate = operation(start(), &intent, group.epoch, reached, told.clone());
+            let fate_of_past = Operation::<Value>::fate_of_past;
+            fate = fate_of_past(start(), &intent, group.epoch, reached, told.clone());
+            if fate != PastFate::Unknown && until.is_none() {
+                until = Some(Instant::now() + FOR_THE_OTHERS);
+            }
         }
-        let told: ReplicaSet = told.into_iter().map(|(index, _)| index).collect();
-        Ok((fate, group.quorums.all().without(told).is_empty()))
+        let have_told: ReplicaSet = told.into_iter().map(|(index, _)| index).collect();
+        Ok((fate, group.quorums.all().without(have_told).is_empty()))
+    }
+
+    /// Returns the state of a companion's row as any replica holds it. A companion that lives is
+    /// brought to a quorum if one takes it. Returns `None` if no replica that answers holds the row, and
+    /// one does not answer.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] while a node is in no cluster.
+    #[boxed]
+    pub async fn find_companion(self: &Arc<Data>, key: &RowKey) -> Result<Option<State>, Error> {
+        let group = self.group(key.partition)?;
+        let here = self.replicas_here(&group);
+        let looks = here.iter().map(|index| {
+            let read = Request::Read { with_value: true };
+            self.ask_about(&group, index, key, read)
+        });
+        let is_all = group.quorums.all().without(here).is_empty();
+        let (mut newest, mut have_all_told) = (Version::absent(), is_all);
+        for answer in join_all(looks).await {
+            match answer {
+                Ok(Answer::Found { version, .. }) if version.stamp > newest.stamp => {
+                    newest = version;
+                }
+                Ok(Answer::Found { .. }) => {}
+                Ok(_) => have_all_told = false,
+                Err(error) => {
+                    tracing::debug!(%error, "a replica tells nothing of a companion");
+                    have_all_told = false;
+                }
+            }
+        }
+        Ok(match (&newest.value, newest.stamp) {
+            (None, Stamp::ZERO) => have_all_told.then_some(State::Absent),
+            (None, _) => Some(State::Tombstone),
+            (Some(_), _) => {
+                let brought = self.write_companion(key.clone(), newest).await;
+                if let Err(error) = brought {
+                    tracing::debug!(%error, "a companion is not brought to a quorum");
+                }
+                Some(State::Live)
+            }
+        })
+    }
+
+    /// Returns the replicas of a group whose nodes are not away.
+    fn replicas_here(&self, group: &Group) -> ReplicaSet {
+        let peers = self.peers.as_ref();
+        let is_here = |index: &usize| {
+            let node = group.members.get(*index).map(|member| member.node.node);
+            node.is_some_and(|node| !group.is_away(peers, &node))
+        };
+        group.quorums.all().iter().filter(is_here).collect()
     }
 }
 
@@ -211,7 +261,7 @@ impl<'a> Run<'a> {
 }
 
 impl Data {
-    /// Writes a companion under the stamp of its write.
+    /// Writes a companion to a quorum, under the stamp of its write.
     fn write_companion(
         self: &Arc<Data>,
         row: RowKey,

@@ -22,8 +22,19 @@ use crate::node::throttle::Kind;
 use crate::node::wire::{CountersCall, CountersReply, RowCall, method};
 use crate::register::{Answer, ReplicaSet, Request};
 
-/// The time for which the counts of other replicas are awaited once a majority has answered.
-const FOR_THE_OTHERS: Duration = Duration::from_millis(200);
+/// The time for which the answers of other replicas are awaited once enough have come.
+pub(super) const FOR_THE_OTHERS: Duration = Duration::from_millis(200);
+
+/// Returns the next answer; `None` if there is none, or none in time.
+pub(super) async fn next_before<F: Future>(
+    asked: &mut FuturesUnordered<F>,
+    until: Option<Instant>,
+) -> Option<F::Output> {
+    match until {
+        None => asked.next().await,
+        Some(until) => timeout_at(until, asked.next()).await.ok().flatten(),
+    }
+}
 
 impl Data {
     /// Sends a request to the replica with this index.
@@ -184,14 +195,7 @@ impl Data {
         let (mut from, mut counts) = (ReplicaSet::EMPTY, Vec::new());
         let mut until = None;
         loop {
-            let answer = match until {
-                None => asked.next().await,
-                Some(until) => match timeout_at(until, asked.next()).await {
-                    Ok(answer) => answer,
-                    Err(_) => break,
-                },
-            };
-            let Some((index, counted)) = answer else {
+            let Some((index, counted)) = next_before(&mut asked, until).await else {
                 break;
             };
             let Ok(counted) = counted else {

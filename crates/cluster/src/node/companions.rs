@@ -136,9 +136,9 @@ pub struct CompanionNews {
     came: Notify,
 }
 
-/// Rows of one partition that were written with companions, and companions that came by themselves.
-/// This replica may lack companions of such a row from the given stamp on: it is the lowest one
-/// that the row had before such a write. `None` if there are too many to name.
+/// Rows of one partition that were written with companions, and companions that came by themselves,
+/// each with the lowest stamp of such a write. This replica may lack companions of earlier writes.
+/// `None` if there are too many to name.
 pub type Brought = Option<BTreeMap<Bytes, Stamp>>;
 
 #[derive(Default)]
@@ -175,9 +175,8 @@ impl CompanionNews {
         self.state.lock().dropped.get(group).copied().unwrap_or(0)
     }
 
-    /// Notes that a write of a row brought companions. The replica may lack others from this stamp
-    /// on.
-    pub fn stored(&self, row: RowKey, from: Stamp) {
+    /// Notes that the write of a row under this stamp brought companions.
+    pub fn stored(&self, row: RowKey, stamp: Stamp) {
         let mut state = self.state.lock();
         let State {
             partitions, named, ..
@@ -186,8 +185,8 @@ impl CompanionNews {
         let brought = brought.or_insert_with(|| Some(BTreeMap::new()));
         if let Some(rows) = brought {
             let before = rows.len();
-            let lowest = rows.entry(row.key).or_insert(from);
-            *lowest = from.min(*lowest);
+            let lowest = rows.entry(row.key).or_insert(stamp);
+            *lowest = stamp.min(*lowest);
             *named += rows.len() - before;
             if *named > MAX_NAMED {
                 *named -= rows.len();

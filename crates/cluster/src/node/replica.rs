@@ -190,7 +190,6 @@ impl Replica {
             memory: self.recent.clone(),
             under: self.epochs.under(call.address.epoch),
             is_alone: self.epochs.is_alone_in(call.address.partition),
-            item: item.clone(),
             is_over,
             call,
         };

@@ -1,7 +1,8 @@
 //! Companions: rows that a write brings with it, stored in the transaction that accepts the write.
 //!
 //! A companion has the stamp and the id of its write, and a key of its own, which names both. So an
-//! operation that writes again brings another companion. Nothing else writes it but its deletion.
+//! operation that writes again brings another companion. After that it is only deleted, or brought to
+//! other replicas as it is. Its deletion may come first.
 //!
 //! Each replica that accepts the write from its coordinator stores the companion, also if the replica
 //! had the value already. So a write that its own messages brought to a quorum has its companion at

@@ -36,6 +36,7 @@ mod rounds;
 mod state;
 mod versions;
 
+pub use fate::PastFate;
 pub use state::{Decision, Outcome, Output, Repeat, Start, Told};
 use state::{Kind, Memory, Phase, counted};
 use versions::OfVersions;

@@ -285,6 +285,22 @@ impl Waiting {
         Some(stored.target)
     }
 
+    /// Returns the row of the event of another attempt of the same write.
+    pub(crate) fn row_under(&self, stamp: Stamp) -> RowKey {
+        let names_write = self.row.key.len().saturating_sub(Bringer::KEY_BYTES);
+        let object = self.row.key.get(..names_write).unwrap_or_default();
+        let key = [object, &stamp.to_bytes(), self.bringer.write.as_bytes()].concat();
+        RowKey {
+            partition: self.row.partition,
+            key: key.into(),
+        }
+    }
+
+    /// Returns the event of the same write under this stamp.
+    pub(crate) fn event_under(&self, stamp: Stamp) -> Event {
+        self.event.clone().of_write(stamp, self.made)
+    }
+
     /// Returns the event that a row holds; `None` if it cannot be read.
     pub(crate) fn of(row: RowKey, found: &RowMetadata) -> Option<Waiting> {
         let (bringer, metadata) = Bringer::of(found)?;

@@ -10,6 +10,7 @@ use archipel_model::{
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 pub const LATENCY: Duration = Duration::from_millis(50);
 
@@ -17,6 +18,8 @@ pub const LATENCY: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub struct Receiver {
     pub got: Mutex<Vec<Event>>,
+    /// When each of them came.
+    pub times: Mutex<Vec<Instant>>,
     pub is_down: Mutex<bool>,
     /// The time that it needs for an event.
     pub delay: Mutex<Duration>,
@@ -40,6 +43,7 @@ impl DeliverEvent for Receiver {
         let delay = *self.delay.lock();
         tokio::time::sleep(delay).await;
         self.got.lock().push(event.clone());
+        self.times.lock().push(Instant::now());
         Ok(())
     }
 

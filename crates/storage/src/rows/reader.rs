@@ -76,19 +76,38 @@ impl<'t> RowReader<'t> {
         visit: &mut HeadVisitor<'_>,
     ) -> Result<()> {
         let range = PrefixRange::new(partition, prefix, start);
-        self.txn.scan(
-            Tree::Rows,
-            range.bounds(),
-            Direction::Ascending,
-            &mut |key, value| {
+        self.scan_heads(range.bounds(), Direction::Ascending, visit)
+    }
+
+    fn scan_heads(
+        &self,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut HeadVisitor<'_>,
+    ) -> Result<()> {
+        self.txn
+            .scan(Tree::Rows, range, direction, &mut |key, value| {
                 let (_, row_key) = codec::split_partition(key)?;
                 match codec::decode_metadata(key, value) {
                     Ok(row) => visit(row_key, Some(row.into())),
                     Err(Error::Damaged(_)) => visit(row_key, None),
                     Err(error) => Err(error),
                 }
-            },
-        )
+            })
+    }
+
+    /// Visits the rows of a partition whose keys begin with `prefix` and are below `end`, descending, as
+    /// [`scan_metadata`](RowReader::scan_metadata) visits them.
+    pub fn scan_metadata_back(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        end: &[u8],
+        visit: &mut HeadVisitor<'_>,
+    ) -> Result<()> {
+        let (first, end) = (bound(partition, prefix), bound(partition, end));
+        let range = (Bound::Included(&first[..]), Bound::Excluded(&end[..]));
+        self.scan_heads(range, Direction::Descending, visit)
     }
 
     /// Visits the keys of all rows of a partition, ascending, with those of damaged rows.

@@ -28,7 +28,6 @@ pub(super) struct Change {
     pub under: Under,
     /// True if no other node holds the partition.
     pub is_alone: bool,
-    pub item: Option<companions::Item>,
 }
 
 impl Change {
@@ -48,9 +47,6 @@ impl Change {
             Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
         };
         let cell = cell_of(row.unwrap_or_default());
-        if let Some(item) = &self.item {
-            item.follows(cell.stamp);
-        }
         let known = (self.is_over, &bounds);
         let marks = match pointing::beside(txn, call, known, around.hooks)? {
             Ok(marks) => marks,

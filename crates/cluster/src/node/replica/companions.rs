@@ -1,11 +1,8 @@
 //! Companions of an accepted write: see [`companion`](crate::register::companion).
 
-use std::sync::Arc;
-
 use archipel_base::{PartitionId, Stamp};
 use archipel_storage as storage;
 use archipel_storage::{Row, RowKey, RowTxn, Value};
-use parking_lot::Mutex;
 
 use super::{Around, cell_of, row_of};
 use crate::node::companions::{CompanionNews, CompanionRow, is_companion};
@@ -17,12 +14,10 @@ use crate::register::{Answer, Bounds, Cell, Request, Version};
 /// The rows to store, or the answer that refuses the write.
 pub(super) type Verdict = Result<Vec<(RowKey, Row)>, Answer<Value>>;
 
-/// The news of a write that brings companions, or of one that its coordinator brought later.
-#[derive(Clone)]
+/// The news of a write that brings companions, or of a companion that was brought later.
 pub(super) struct Item {
     row: RowKey,
-    /// The replica may lack companions of writes from this stamp on.
-    from: Arc<Mutex<Stamp>>,
+    stamp: Stamp,
 }
 
 impl Item {
@@ -33,20 +28,12 @@ impl Item {
         let is_news = !call.companions.is_empty() || is_companion(&call.key, version);
         is_news.then(|| Item {
             row: call.row_key(),
-            from: Arc::new(Mutex::new(version.stamp)),
+            stamp: version.stamp,
         })
     }
 
-    /// Notes the stamp that the row had before the write. The replica may have missed all writes
-    /// between the two, and the row may have come from others, without its companion.
-    pub fn follows(&self, held: Stamp) {
-        let mut from = self.from.lock();
-        *from = held.min(*from);
-    }
-
     pub fn tell(self, news: &CompanionNews) {
-        let from = *self.from.lock();
-        news.stored(self.row, from);
+        news.stored(self.row, self.stamp);
     }
 }
 

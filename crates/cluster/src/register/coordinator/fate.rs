@@ -4,7 +4,7 @@ use archipel_base::Stamp;
 
 use super::state::{Kind, Memory, Promise, Start};
 use super::{Operation, RowValue};
-use crate::register::intent::{self, Intent};
+use crate::register::intent::Intent;
 use crate::register::message::{Remembered, Version};
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;
@@ -22,6 +22,19 @@ pub(super) enum Fate {
     Unknown,
 }
 
+/// The fate of a write that is not the newest one of its row any more, as far as replicas tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PastFate {
+    /// It took effect: a quorum held it under this stamp, and under no higher one as far as the
+    /// replicas tell.
+    Chosen(Stamp),
+    /// It took no effect under a stamp below the version that was read, and never will. A later
+    /// attempt may.
+    Never,
+    /// Nobody that answered knows any more.
+    Unknown,
+}
+
 impl<V: RowValue> Operation<V> {
     /// Returns true if a quorum has accepted one of the operation's own messages.
     pub fn has_own_quorum(&self) -> bool {
@@ -34,13 +47,15 @@ impl<V: RowValue> Operation<V> {
     /// A quorum has reached a version under the stamp `reached`, which is above that of the intent:
     /// the write is not the newest one any more. Replicas were asked with a `Prepare` of that
     /// ballot, so those that told something accept nothing below it. `epoch` is the current one.
+    ///
+    /// An attempt above `reached` may be on its way. It says nothing about those below.
     pub fn fate_of_past(
         start: Start,
         intent: &Intent,
         epoch: u64,
         reached: Stamp,
         told: Vec<(usize, Remembered)>,
-    ) -> intent::Fate {
+    ) -> PastFate {
         let kind = Kind::Resolve {
             id: intent.write,
             name: intent.name,
@@ -50,10 +65,19 @@ impl<V: RowValue> Operation<V> {
         operation.skipped_epochs = intent.epoch != epoch;
         let memory = |(from, remembered)| Memory { from, remembered };
         operation.memories = told.into_iter().map(memory).collect();
-        match operation.fate(reached, &Version::absent(), &[]) {
-            Fate::Newest | Fate::Happened(_) => intent::Fate::Chosen,
-            Fate::Never => intent::Fate::Never,
-            Fate::Unknown => intent::Fate::Unknown,
+        // For another layout, nobody knows which acceptances would have been a quorum.
+        if operation.skipped_epochs {
+            return PastFate::Unknown;
+        }
+        if let Some(last) = operation.held(&operation.memories).max() {
+            return PastFate::Chosen(last);
+        }
+        for memory in &mut operation.memories {
+            memory.remembered.accepted.retain(|stamp| *stamp < reached);
+        }
+        match operation.was_never_held(reached, &operation.memories) {
+            true => PastFate::Never,
+            false => PastFate::Unknown,
         }
     }
 
@@ -98,10 +122,16 @@ impl<V: RowValue> Operation<V> {
         promised.chain(self.memories.iter().cloned()).collect()
     }
 
+    /// Returns the stamps under which a quorum once held a write of this operation.
+    fn held(&self, memories: &[Memory]) -> impl Iterator<Item = Stamp> {
+        let is_held = |s: &Stamp| self.quorums().is_quorum(self.acceptors(*s, memories));
+        self.stamps(memories).into_iter().filter(is_held)
+    }
+
     /// Returns a stamp under which a quorum once held a write of this operation.
     fn once_held(&self, memories: &[Memory]) -> Option<Stamp> {
-        let stamps = self.stamps(memories);
         if self.rules.breaks(Mutant::CountById) {
+            let stamps = self.stamps(memories);
             let any = stamps.iter().map(|s| self.acceptors(*s, memories));
             let all = any.fold(ReplicaSet::EMPTY, ReplicaSet::union);
             return stamps
@@ -109,8 +139,7 @@ impl<V: RowValue> Operation<V> {
                 .copied()
                 .filter(|_| self.quorums().is_quorum(all));
         }
-        let held = |s: &Stamp| self.quorums().is_quorum(self.acceptors(*s, memories));
-        stamps.into_iter().find(held)
+        self.held(memories).next()
     }
 
     /// Returns true if no quorum held a write of this operation under any stamp, and none ever will
@@ -167,7 +196,7 @@ mod tests {
 
     /// Returns the fate if three replicas tell under which stamps they accepted the write, and from
     /// when on they remember; `None` does not answer.
-    fn fate(told: [Option<(&[u64], u64)>; 3], epoch: u64) -> intent::Fate {
+    fn fate(told: [Option<(&[u64], u64)>; 3], epoch: u64) -> PastFate {
         let intent = Intent {
             write: Id([1; 16]),
             after: at(10),
@@ -191,13 +220,13 @@ mod tests {
 
     #[test]
     fn replicas_tell_what_became_of_a_past_write() {
-        use intent::Fate::{Chosen, Never, Unknown};
+        use PastFate::{Chosen, Never, Unknown};
         let accepted = Some((&[10][..], 5));
         let refused = Some((&[][..], 5));
         let forgot = Some((&[][..], 15));
         for (told, expected) in [
-            ([accepted, accepted, None], Chosen),
-            ([accepted, accepted, forgot], Chosen),
+            ([accepted, accepted, None], Chosen(at(10))),
+            ([accepted, accepted, forgot], Chosen(at(10))),
             ([accepted, refused, refused], Never),
             // The one that does not answer may have accepted it.
             ([accepted, refused, None], Unknown),
@@ -206,8 +235,23 @@ mod tests {
             ([forgot, forgot, forgot], Unknown),
             ([None, None, None], Unknown),
             // Another coordinator wrote it on, under a higher stamp.
-            ([Some((&[10, 12], 5)), Some((&[12], 5)), None], Chosen),
+            (
+                [Some((&[10, 12], 5)), Some((&[12], 5)), None],
+                Chosen(at(12)),
+            ),
             ([Some((&[10], 5)), Some((&[12], 5)), refused], Never),
+            // It took effect twice: its own coordinator sent on what another one had completed.
+            (
+                [Some((&[10, 12], 5)), accepted, Some((&[12], 5))],
+                Chosen(at(12)),
+            ),
+            // The next attempt is on its way, or took effect.
+            ([Some((&[10, 30], 5)), refused, refused], Never),
+            ([Some((&[10, 30], 5)), refused, None], Unknown),
+            (
+                [Some((&[10, 30], 5)), Some((&[30], 5)), refused],
+                Chosen(at(30)),
+            ),
         ] {
             assert_eq!(fate(told, 4), expected, "{told:?}");
         }

@@ -3,12 +3,13 @@
 //! An attempt that took no effect may have left an event at some replicas: it was refused, and its
 //! operation wrote again or gave up. So if the object's row is of another write by now, the replicas
 //! tell whether a quorum accepted this one. If not, the event is deleted and never told. If they
-//! have forgotten, it is told, because the write may have been acknowledged.
+//! have forgotten, it is told, because the write may have been acknowledged. If they accepted it under
+//! another stamp, the write is told in the place of that stamp, by the event of that stamp if there is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use archipel_base::{Id, Stamp};
-use archipel_cluster::{Current, Decision, Fate, WriteOptions};
+use archipel_cluster::{Current, Decision, PastFate, State, WriteOptions};
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 use futures_util::future::join_all;
@@ -18,7 +19,7 @@ use super::due::Pass;
 use super::lane::Lane;
 use crate::Model;
 use crate::error::Error;
-use crate::events::event::Waiting;
+use crate::events::event::{Event, Waiting};
 use crate::events::targets::LONGEST_PAUSE;
 
 /// After this time, the fate of a write that nobody has completed is decided, and replicas that do
@@ -31,7 +32,8 @@ const MOST_NAMES: usize = 100;
 
 /// The fate of the events of a write.
 enum Telling {
-    Tell,
+    /// The write took effect, or nobody knows any more. It has the place of this stamp.
+    Tell(Stamp),
     /// The write never took effect and never will.
     Forget,
     /// It is not known yet whether the write took effect.
@@ -39,15 +41,20 @@ enum Telling {
 }
 
 impl Model {
-    /// Delivers the events of one object for the targets of a lane, from a stamp on, until the end
-    /// of its turn.
+    /// Delivers the events of one object for the targets of a lane, until the end of its turn. If
+    /// nothing waited before the news of an event, `news` is its stamp. Then those up to the last one
+    /// that was delivered here are passed over.
     pub(super) async fn deliver_object(
         &self,
         lane: &Lane,
         object: &RowKey,
-        from: Option<Stamp>,
+        news: Option<Stamp>,
         end: Instant,
     ) -> Result<Pass, Error> {
+        let from = match news {
+            Some(news) => self.last_delivered(object, news).await?,
+            None => None,
+        };
         let reached = self.cluster().head_stamped(object).await?;
         let reached = &(reached.stamp, reached.write);
         let mut by_target: BTreeMap<String, Vec<Waiting>> = BTreeMap::new();
@@ -77,12 +84,14 @@ impl Model {
         reached: &(Stamp, Id),
     ) -> Result<Pass, Error> {
         let (past, to_come) = split(by_write(events), reached.0);
-        for (number, attempts) in past.into_iter().enumerate() {
-            if number > 0 && Instant::now() >= end {
+        let mut past: VecDeque<_> = past.into_iter().map(|a| (last_stamp(&a), a)).collect();
+        let mut is_first = true;
+        while let Some((place, attempts)) = past.pop_front() {
+            if !std::mem::take(&mut is_first) && Instant::now() >= end {
                 return Ok(Pass::cut(object));
             }
-            // A write is told once, in the place of its last attempt.
-            let Some(event) = attempts.last() else {
+            // A write is told once, in the place of its last attempt that is known.
+            let Some(last) = attempts.last() else {
                 continue;
             };
             if let Some(until) = self.paused(target) {
@@ -90,15 +99,27 @@ impl Model {
             }
             match self.telling(object, &attempts, reached).await? {
                 Telling::Wait => return Ok(Pass::soon()),
-                Telling::Tell => {
-                    if let Err(until) = self.tell(target, event).await {
+                Telling::Tell(at) => {
+                    let is_before = |(other, _): &(Option<Stamp>, _)| *other < Some(at);
+                    if place < Some(at) && past.front().is_some_and(is_before) {
+                        let behind = past.partition_point(is_before);
+                        past.insert(behind, (Some(at), attempts));
+                        continue;
+                    }
+                    let own = attempts.iter().find(|event| event.bringer.stamp == at);
+                    let event = own.unwrap_or(last).event_under(at);
+                    if let Err(until) = self.tell(target, &event).await {
                         return Ok(Pass::until(until));
+                    }
+                    if own.is_none() {
+                        // The coordinator may be about to bring the event under that stamp, too.
+                        self.forget(&last.row_under(at)).await?;
                     }
                 }
                 Telling::Forget => {}
             }
             for attempt in &attempts {
-                self.forget(attempt).await?;
+                self.forget(&attempt.row).await?;
             }
         }
         match to_come.first().and_then(|attempts| attempts.last()) {
@@ -114,7 +135,7 @@ impl Model {
     ///
     /// # Errors
     /// The time until which the target is left alone.
-    async fn tell(&self, target: &str, event: &Waiting) -> Result<(), Instant> {
+    async fn tell(&self, target: &str, event: &Event) -> Result<(), Instant> {
         // Another delivery may have failed since the last look.
         if let Some(until) = self.paused(target) {
             return Err(until);
@@ -122,7 +143,7 @@ impl Model {
         let targets = self.0.events.targets.get();
         let known = targets.and_then(|targets| targets.get(target));
         let delivered = match known {
-            Some(known) => known.deliver.deliver(&event.event).await,
+            Some(known) => known.deliver.deliver(event).await,
             None => Err("no target of this name is declared on this node".into()),
         };
         let mut all = self.0.events.progress.lock();
@@ -142,15 +163,15 @@ impl Model {
         all.get(target)?.paused(Instant::now())
     }
 
-    /// Deletes an event.
-    async fn forget(&self, event: &Waiting) -> Result<(), Error> {
+    /// Deletes the event of a row, also if it comes only later.
+    async fn forget(&self, row: &RowKey) -> Result<(), Error> {
         let how = WriteOptions {
             background: true,
             frees: true,
             // If it comes back after a power cut, it is delivered again.
             ..WriteOptions::durable(Durability::Buffered)
         };
-        self.cluster().write(&event.row, None, how).await?;
+        self.cluster().write(row, None, how).await?;
         Ok(())
     }
 
@@ -165,24 +186,54 @@ impl Model {
         let (Some(first), Some(last)) = (attempts.first(), attempts.last()) else {
             return Ok(Telling::Forget);
         };
-        if last.bringer.write == *write {
-            return Ok(Telling::Tell);
-        }
-        // Asked since the first attempt, the replicas tell of all of them.
-        let asked = self
-            .cluster()
-            .fate_of_bringer(object, &first.bringer, *reached);
-        let (fate, have_all_told) = asked.await?;
-        let is_new = self.now_ms() < last.bringer.stamp.millis() + UNDECIDED_MS;
+        let under = last.bringer.stamp;
+        let (fate, have_all_told) = match last.bringer.write == *write {
+            true => (PastFate::Chosen(*reached), true),
+            // Asked since the first attempt, the replicas tell of all of them.
+            false => {
+                let cluster = self.cluster();
+                let asked = cluster.fate_of_bringer(object, &first.bringer, *reached);
+                asked.await?
+            }
+        };
+        let is_own = |at: Stamp| attempts.iter().any(|event| event.bringer.stamp == at);
         Ok(match fate {
-            Fate::Chosen => Telling::Tell,
-            Fate::Unknown if is_new && !have_all_told => Telling::Wait,
-            Fate::Unknown => Telling::Tell,
-            Fate::Never => match self.lives(object, last).await? {
-                true => Telling::Tell,
+            PastFate::Chosen(at) if is_own(at) => Telling::Tell(at),
+            PastFate::Chosen(at) => self.telling_under(last, at, *reached).await?,
+            PastFate::Unknown if self.is_new(under) && !have_all_told => Telling::Wait,
+            PastFate::Unknown => Telling::Tell(under),
+            PastFate::Never => match self.lives(object, last).await? {
+                true => Telling::Tell(under),
                 false => Telling::Forget,
             },
         })
+    }
+
+    /// Says what to do with the events of a write that took effect under another stamp than theirs.
+    /// That was an attempt with an event of its own, or another coordinator wrote the value on.
+    async fn telling_under(
+        &self,
+        last: &Waiting,
+        at: Stamp,
+        reached: Stamp,
+    ) -> Result<Telling, Error> {
+        let event = self.cluster().find_companion(&last.row_under(at)).await?;
+        Ok(match event {
+            // It was told already.
+            Some(State::Tombstone) => Telling::Forget,
+            // It is told in its place.
+            Some(State::Live) if at > reached => Telling::Forget,
+            // Other writes may come before it. The next look sees them.
+            _ if at > reached => Telling::Wait,
+            // This look missed the event, and the next one will not.
+            Some(State::Live) | None if self.is_new(at) => Telling::Wait,
+            _ => Telling::Tell(at),
+        })
+    }
+
+    /// Returns true if a write under this stamp gets time still.
+    fn is_new(&self, stamp: Stamp) -> bool {
+        self.now_ms() < stamp.millis() + UNDECIDED_MS
     }
 
     /// Returns true if the version that an event's write made lives. A reader may have brought it to
@@ -200,7 +251,7 @@ impl Model {
     /// progress gets time first.
     async fn pass_over(&self, object: &RowKey, event: &Waiting) -> Result<(), Error> {
         let stamp = event.bringer.stamp;
-        if self.now_ms() < stamp.millis() + UNDECIDED_MS {
+        if self.is_new(stamp) {
             return Ok(());
         }
         let how = WriteOptions {

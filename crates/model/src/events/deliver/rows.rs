@@ -5,7 +5,7 @@ use std::ops::Bound;
 use archipel_base::{PartitionId, Stamp};
 use archipel_cluster::{ListEntry, ListQuery, ListStart, Listing};
 use archipel_storage::engine::Flow;
-use archipel_storage::{RowKey, RowReader};
+use archipel_storage::{RowKey, RowMetadata, RowReader};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -116,22 +116,54 @@ impl Model {
                 };
                 let begin = from.map(|from| [&prefix[..], &from.to_bytes()].concat());
                 let begin = begin.as_deref().map_or(Bound::Unbounded, Bound::Included);
-                let mut is_ready = false;
+                let (mut is_ready, mut waits) = (false, false);
                 rows.scan_metadata(partition, &prefix, begin, &mut |_, row| {
                     let target = row.as_ref().and_then(Waiting::target_in);
                     let target = target.filter(|target| targets.have(target));
                     match target.as_ref().map(|target| pauses.get(target)) {
                         None => {}
                         Some(None) => is_ready = true,
-                        Some(until) => first = sooner(first, until.copied()),
+                        Some(until) => {
+                            waits = true;
+                            first = sooner(first, until.copied());
+                        }
                     }
                     Ok(Flow::Continue)
                 })?;
-                if is_ready {
+                // An object without events here may have some elsewhere.
+                if is_ready || !waits {
                     ready.insert(object, from);
                 }
             }
             Ok((ready, first))
+        };
+        let read = self.cluster().store().read(look).await;
+        Ok(read.map_err(archipel_cluster::Error::from)?)
+    }
+
+    /// Returns the stamp of the last event of an object, below the news of another one, that this
+    /// replica holds as delivered; `None` if there is none.
+    pub(super) async fn last_delivered(
+        &self,
+        object: &RowKey,
+        news: Stamp,
+    ) -> Result<Option<Stamp>, Error> {
+        let Some(prefix) = rowkeys::events_prefix(object) else {
+            return Ok(None);
+        };
+        let partition = object.partition;
+        let look = move |rows: &RowReader<'_>| {
+            let (end, mut last) = ([&prefix[..], &news.to_bytes()].concat(), None);
+            rows.scan_metadata_back(partition, &prefix, &end, &mut |key, row| {
+                let is_gone = |row: RowMetadata| row.is_written() && !row.is_live();
+                let is_delivered = row.is_some_and(is_gone);
+                last = is_delivered.then(|| rowkeys::stamp_of_event(key)).flatten();
+                Ok(match last {
+                    Some(_) => Flow::Stop,
+                    None => Flow::Continue,
+                })
+            })?;
+            Ok(last)
         };
         let read = self.cluster().store().read(look).await;
         Ok(read.map_err(archipel_cluster::Error::from)?)

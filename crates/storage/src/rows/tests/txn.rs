@@ -378,4 +378,13 @@ fn scan_metadata_visits_tombstones_and_promises() {
         found,
         expected.map(|(key, live, written)| (key.as_bytes().to_vec(), live, written))
     );
+    let back = block_on(store.read(|rows| {
+        let mut found = Vec::new();
+        rows.scan_metadata_back(PartitionId(3), b"p/", b"p/c", &mut |key, _| {
+            found.push(key.to_vec());
+            Ok(crate::engine::Flow::Continue)
+        })?;
+        Ok(found)
+    }));
+    assert_eq!(back.unwrap(), [b"p/b", b"p/a"]);
 }
