@@ -1,7 +1,7 @@
 //! Keys of rows. `docs/internals/data-format.md` documents their bytes.
 
 use archipel_base::hash::placement_hash;
-use archipel_base::{Id, PartitionId, Stamp};
+use archipel_base::{Id, PartitionId};
 use archipel_cluster::{Bringer, Cluster};
 use archipel_storage::{RowKey, VersionName};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -150,12 +150,6 @@ pub(crate) fn events_prefix(row: &RowKey) -> Option<Bytes> {
         return None;
     }
     Some(join(row.partition, EVENT, &[row.key.get(1..)?, &[0]]).key)
-}
-
-/// Returns the stamp of the write that an event's key names.
-pub(crate) fn stamp_of_event(key: &[u8]) -> Option<Stamp> {
-    let (_, write) = key.split_last_chunk::<{ Bringer::KEY_BYTES }>()?;
-    write.first_chunk().map(|stamp| Stamp::from_bytes(*stamp))
 }
 
 /// Returns the object's row of an event.

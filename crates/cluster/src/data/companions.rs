@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use archipel_base::{Id, Stamp, boxed};
 use archipel_storage::{RowKey, Value, VersionName};
 use futures_util::StreamExt;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::Data;
 use super::driver::Run;
 use super::local::{FOR_THE_OTHERS, next_before};
+use super::options::WriteOptions;
 use super::rows::State;
 use crate::error::Error;
 use crate::node::companions::{Bringer, Companion, CompanionNews, CompanionRow};
@@ -77,7 +78,7 @@ impl Data {
             }
             let fate_of_past = Operation::<Value>::fate_of_past;
             fate = fate_of_past(start(), &intent, group.epoch, reached, told.clone());
-            if fate != PastFate::Unknown && until.is_none() {
+            if until.is_none() && fate != PastFate::Unknown {
                 until = Some(Instant::now() + FOR_THE_OTHERS);
             }
         }
@@ -85,46 +86,68 @@ impl Data {
         Ok((fate, group.quorums.all().without(have_told).is_empty()))
     }
 
-    /// Returns the state of a companion's row as any replica holds it. A companion that lives is
-    /// brought to a quorum if one takes it. Returns `None` if no replica that answers holds the row, and
-    /// one does not answer.
+    /// Returns the state of a companion's row as any replica holds it. One that lives is at a quorum
+    /// then. Returns `None` if that cannot be known, or done, now.
     ///
     /// # Errors
     /// [`Error::Unavailable`] while a node is in no cluster.
     #[boxed]
     pub async fn find_companion(self: &Arc<Data>, key: &RowKey) -> Result<Option<State>, Error> {
         let group = self.group(key.partition)?;
-        let here = self.replicas_here(&group);
-        let looks = here.iter().map(|index| {
+        let look = async |index| {
             let read = Request::Read { with_value: true };
-            self.ask_about(&group, index, key, read)
-        });
-        let is_all = group.quorums.all().without(here).is_empty();
-        let (mut newest, mut have_all_told) = (Version::absent(), is_all);
-        for answer in join_all(looks).await {
+            (index, self.ask_about(&group, index, key, read).await)
+        };
+        let here = self.replicas_here(&group);
+        let mut looks: FuturesUnordered<_> = here.iter().map(look).collect();
+        let (mut lacking, mut holders) = (ReplicaSet::EMPTY, ReplicaSet::EMPTY);
+        let (mut found, mut until) = (None, None);
+        while let Some((index, answer)) = next_before(&mut looks, until).await {
             match answer {
-                Ok(Answer::Found { version, .. }) if version.stamp > newest.stamp => {
-                    newest = version;
-                }
-                Ok(Answer::Found { .. }) => {}
-                Ok(_) => have_all_told = false,
-                Err(error) => {
-                    tracing::debug!(%error, "a replica tells nothing of a companion");
-                    have_all_told = false;
-                }
+                Ok(Answer::Found { version, .. }) => match (&version.value, version.stamp) {
+                    (None, Stamp::ZERO) => lacking.insert(index),
+                    (None, _) => return Ok(Some(State::Tombstone)),
+                    (Some(_), _) => {
+                        holders.insert(index);
+                        found = Some(version);
+                    }
+                },
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "a replica tells nothing of a companion"),
+            }
+            if until.is_none() && group.quorums.is_quorum(lacking.union(holders)) {
+                until = Some(Instant::now() + FOR_THE_OTHERS);
             }
         }
-        Ok(match (&newest.value, newest.stamp) {
-            (None, Stamp::ZERO) => have_all_told.then_some(State::Absent),
-            (None, _) => Some(State::Tombstone),
-            (Some(_), _) => {
-                let brought = self.write_companion(key.clone(), newest).await;
-                if let Err(error) = brought {
-                    tracing::debug!(%error, "a companion is not brought to a quorum");
-                }
-                Some(State::Live)
-            }
-        })
+        let Some(version) = found else {
+            let is_nowhere = group.quorums.all().without(lacking).is_empty();
+            return Ok(is_nowhere.then_some(State::Absent));
+        };
+        if !group.quorums.is_quorum(holders)
+            && let Err(error) = self.write_companion(key.clone(), version).await
+        {
+            tracing::debug!(%error, "a companion is not brought to a quorum");
+            return Ok(None);
+        }
+        Ok(Some(State::Live))
+    }
+
+    /// Deletes a companion, also if it comes only later.
+    ///
+    /// # Errors
+    /// As [`write`](Data::write).
+    #[boxed]
+    pub async fn delete_companion(
+        self: &Arc<Data>,
+        key: &RowKey,
+        how: WriteOptions<'_>,
+    ) -> Result<(), Error> {
+        if let Some(stamp) = Bringer::stamp_in(&key.key) {
+            // The deletion has a higher stamp, also if another node's clock is ahead.
+            self.next_stamp(stamp);
+        }
+        self.write(key, None, how).await?;
+        Ok(())
     }
 
     /// Returns the replicas of a group whose nodes are not away.

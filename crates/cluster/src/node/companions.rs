@@ -93,6 +93,12 @@ impl Bringer {
         Some((bringer, metadata))
     }
 
+    /// Returns the stamp of the write that a companion's key names.
+    pub fn stamp_in(key: &[u8]) -> Option<Stamp> {
+        let (_, write) = key.split_last_chunk::<{ Bringer::KEY_BYTES }>()?;
+        write.first_chunk().map(|stamp| Stamp::from_bytes(*stamp))
+    }
+
     /// Returns the same write as an intent names it.
     pub(crate) fn intent(&self) -> Intent {
         Intent {

@@ -1,5 +1,7 @@
 //! The fate of an operation's own writes, from the promises of a quorum.
 
+use std::collections::BTreeSet;
+
 use archipel_base::Stamp;
 
 use super::state::{Kind, Memory, Promise, Start};
@@ -23,11 +25,11 @@ pub(super) enum Fate {
 }
 
 /// The fate of a write that is not the newest one of its row any more, as far as replicas tell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PastFate {
-    /// It took effect: a quorum held it under this stamp, and under no higher one as far as the
-    /// replicas tell.
-    Chosen(Stamp),
+    /// It took effect: a quorum held it under each of these stamps, in their order. There are several if
+    /// another coordinator wrote it on, and its own one did not know. Nothing took effect between them.
+    Chosen(BTreeSet<Stamp>),
     /// It took no effect under a stamp below the version that was read, and never will. A later
     /// attempt may.
     Never,
@@ -69,8 +71,9 @@ impl<V: RowValue> Operation<V> {
         if operation.skipped_epochs {
             return PastFate::Unknown;
         }
-        if let Some(last) = operation.held(&operation.memories).max() {
-            return PastFate::Chosen(last);
+        let held: BTreeSet<Stamp> = operation.held(&operation.memories).collect();
+        if !held.is_empty() {
+            return PastFate::Chosen(held);
         }
         for memory in &mut operation.memories {
             memory.remembered.accepted.retain(|stamp| *stamp < reached);
@@ -220,13 +223,14 @@ mod tests {
 
     #[test]
     fn replicas_tell_what_became_of_a_past_write() {
-        use PastFate::{Chosen, Never, Unknown};
+        use PastFate::{Never, Unknown};
+        let chosen = |millis: &[u64]| PastFate::Chosen(millis.iter().map(|n| at(*n)).collect());
         let accepted = Some((&[10][..], 5));
         let refused = Some((&[][..], 5));
         let forgot = Some((&[][..], 15));
         for (told, expected) in [
-            ([accepted, accepted, None], Chosen(at(10))),
-            ([accepted, accepted, forgot], Chosen(at(10))),
+            ([accepted, accepted, None], chosen(&[10])),
+            ([accepted, accepted, forgot], chosen(&[10])),
             ([accepted, refused, refused], Never),
             // The one that does not answer may have accepted it.
             ([accepted, refused, None], Unknown),
@@ -237,20 +241,20 @@ mod tests {
             // Another coordinator wrote it on, under a higher stamp.
             (
                 [Some((&[10, 12], 5)), Some((&[12], 5)), None],
-                Chosen(at(12)),
+                chosen(&[12]),
             ),
             ([Some((&[10], 5)), Some((&[12], 5)), refused], Never),
             // It took effect twice: its own coordinator sent on what another one had completed.
             (
                 [Some((&[10, 12], 5)), accepted, Some((&[12], 5))],
-                Chosen(at(12)),
+                chosen(&[10, 12]),
             ),
             // The next attempt is on its way, or took effect.
             ([Some((&[10, 30], 5)), refused, refused], Never),
             ([Some((&[10, 30], 5)), refused, None], Unknown),
             (
                 [Some((&[10, 30], 5)), Some((&[30], 5)), refused],
-                Chosen(at(30)),
+                chosen(&[30]),
             ),
         ] {
             assert_eq!(fate(told, 4), expected, "{told:?}");

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::{AGAIN, SCAN_PERIOD};
 
-/// Rows of objects, each with the stamp from which on its events are looked at; `None` for all of
-/// them.
+/// Rows of objects, each with the lowest stamp of the news if nothing waited before it; `None` if all
+/// events are looked at.
 pub(super) type Objects = BTreeMap<RowKey, Option<Stamp>>;
 
 /// A look at all objects of which this replica holds events, in the order of their rows.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::Id;
+use archipel_base::{Id, Stamp};
 use archipel_cluster::CompanionNews;
 use archipel_storage::RowKey;
 
@@ -87,11 +87,18 @@ impl Model {
                     lanes.iter().for_each(|lane| lane.news.unnamed(partition));
                     continue;
                 };
-                for (key, from) in brought {
+                for (key, stamp) in brought {
                     let row = RowKey { partition, key };
                     let object = rowkeys::object_of_event(&row).unwrap_or(row);
-                    for lane in concerned(lanes, &buckets, &object) {
-                        lane.news.stored(object.clone(), from);
+                    let targets = targets_of(&buckets, &object);
+                    // What was told to one target says nothing about another one.
+                    let stamp = if targets.len() == 1 {
+                        stamp
+                    } else {
+                        Stamp::ZERO
+                    };
+                    for lane in concerned(lanes, &targets) {
+                        lane.news.stored(object.clone(), stamp);
                     }
                 }
             }
@@ -99,25 +106,25 @@ impl Model {
     }
 }
 
-/// Returns the lanes for which an object may have events. These are more than the lanes of the
-/// events that came: the replica may have missed earlier ones for another target, and from now on
-/// it does not know that it did.
-fn concerned<'a>(
-    lanes: &'a [Lane],
-    buckets: &BTreeMap<Id, Arc<Bucket>>,
-    object: &RowKey,
-) -> Vec<&'a Lane> {
-    let mut targets = BTreeSet::new();
-    if let Some(Owner::Object { bucket, key }) = rowkeys::owner_of(&object.key) {
-        let bucket = buckets.get(&bucket);
-        let notification = bucket.and_then(|bucket| bucket.notification.as_ref());
-        let rules = notification.into_iter().flat_map(|asked| &asked.rules);
-        let rules = rules.filter(|rule| rule.is_about(&key));
-        targets.extend(rules.map(|rule| rule.target.as_str()));
-    }
+/// Returns the lanes for which an object may have events, if the rules about it name these targets.
+/// These are more than the lanes of the events that came: the replica may have missed earlier ones for
+/// another target.
+fn concerned<'a>(lanes: &'a [Lane], targets: &BTreeSet<&str>) -> Vec<&'a Lane> {
     let is_concerned = |lane: &&Lane| {
         // Without rules, the event is of earlier ones, or of new ones that this node is to learn.
         targets.is_empty() || targets.iter().any(|target| lane.targets.have(target))
     };
     lanes.iter().filter(is_concerned).collect()
+}
+
+/// Returns the targets of the rules that are about an object.
+fn targets_of<'a>(buckets: &'a BTreeMap<Id, Arc<Bucket>>, object: &RowKey) -> BTreeSet<&'a str> {
+    let Some(Owner::Object { bucket, key }) = rowkeys::owner_of(&object.key) else {
+        return BTreeSet::new();
+    };
+    let bucket = buckets.get(&bucket);
+    let notification = bucket.and_then(|bucket| bucket.notification.as_ref());
+    let rules = notification.into_iter().flat_map(|asked| &asked.rules);
+    let rules = rules.filter(|rule| rule.is_about(&key));
+    rules.map(|rule| rule.target.as_str()).collect()
 }

@@ -6,7 +6,7 @@
 //! have forgotten, it is told, because the write may have been acknowledged. If they accepted it under
 //! another stamp, the write is told in the place of that stamp, by the event of that stamp if there is one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use archipel_base::{Id, Stamp};
 use archipel_cluster::{Current, Decision, PastFate, State, WriteOptions};
@@ -42,8 +42,8 @@ enum Telling {
 
 impl Model {
     /// Delivers the events of one object for the targets of a lane, until the end of its turn. If
-    /// nothing waited before the news of an event, `news` is its stamp. Then those up to the last one
-    /// that was delivered here are passed over.
+    /// nothing waited before the news of an event, `news` is its stamp. Then those below the last one
+    /// that was deleted here are passed over.
     pub(super) async fn deliver_object(
         &self,
         lane: &Lane,
@@ -52,7 +52,7 @@ impl Model {
         end: Instant,
     ) -> Result<Pass, Error> {
         let from = match news {
-            Some(news) => self.last_delivered(object, news).await?,
+            Some(news) => self.last_deleted(object, news).await?,
             None => None,
         };
         let reached = self.cluster().head_stamped(object).await?;
@@ -90,7 +90,7 @@ impl Model {
             if !std::mem::take(&mut is_first) && Instant::now() >= end {
                 return Ok(Pass::cut(object));
             }
-            // A write is told once, in the place of its last attempt that is known.
+            // A write is told once, in the place of the stamp under which it took effect.
             let Some(last) = attempts.last() else {
                 continue;
             };
@@ -104,6 +104,7 @@ impl Model {
                     if place < Some(at) && past.front().is_some_and(is_before) {
                         let behind = past.partition_point(is_before);
                         past.insert(behind, (Some(at), attempts));
+                        is_first = true;
                         continue;
                     }
                     let own = attempts.iter().find(|event| event.bringer.stamp == at);
@@ -171,8 +172,7 @@ impl Model {
             // If it comes back after a power cut, it is delivered again.
             ..WriteOptions::durable(Durability::Buffered)
         };
-        self.cluster().write(row, None, how).await?;
-        Ok(())
+        Ok(self.cluster().delete_companion(row, how).await?)
     }
 
     /// Says what to do with the events of a write. They belong to its attempts, in the order of
@@ -187,47 +187,61 @@ impl Model {
             return Ok(Telling::Forget);
         };
         let under = last.bringer.stamp;
-        let (fate, have_all_told) = match last.bringer.write == *write {
-            true => (PastFate::Chosen(*reached), true),
-            // Asked since the first attempt, the replicas tell of all of them.
-            false => {
-                let cluster = self.cluster();
-                let asked = cluster.fate_of_bringer(object, &first.bringer, *reached);
-                asked.await?
-            }
+        let is_newest = last.bringer.write == *write;
+        if is_newest && under == *reached {
+            return Ok(Telling::Tell(under));
+        }
+        let cluster = self.cluster();
+        // Asked since the first attempt, the replicas tell of all of them.
+        let asked = cluster.fate_of_bringer(object, &first.bringer, *reached);
+        let (fate, have_all_told) = asked.await?;
+        let mut held = match &fate {
+            PastFate::Chosen(held) => held.clone(),
+            PastFate::Never | PastFate::Unknown => BTreeSet::new(),
         };
-        let is_own = |at: Stamp| attempts.iter().any(|event| event.bringer.stamp == at);
+        held.extend(is_newest.then_some(*reached));
+        if !held.is_empty() {
+            return self.telling_of_held(attempts, held, *reached).await;
+        }
         Ok(match fate {
-            PastFate::Chosen(at) if is_own(at) => Telling::Tell(at),
-            PastFate::Chosen(at) => self.telling_under(last, at, *reached).await?,
+            PastFate::Never if !self.lives(object, last).await? => Telling::Forget,
             PastFate::Unknown if self.is_new(under) && !have_all_told => Telling::Wait,
-            PastFate::Unknown => Telling::Tell(under),
-            PastFate::Never => match self.lives(object, last).await? {
-                true => Telling::Tell(under),
-                false => Telling::Forget,
-            },
+            _ => Telling::Tell(under),
         })
     }
 
-    /// Says what to do with the events of a write that took effect under another stamp than theirs.
-    /// That was an attempt with an event of its own, or another coordinator wrote the value on.
-    async fn telling_under(
+    /// Says what to do with the events of a write that took effect under these stamps. Such a stamp
+    /// without an event among those found is of an attempt with an event of its own, or of another
+    /// coordinator that wrote the value on.
+    async fn telling_of_held(
         &self,
-        last: &Waiting,
-        at: Stamp,
+        attempts: &[Waiting],
+        held: BTreeSet<Stamp>,
         reached: Stamp,
     ) -> Result<Telling, Error> {
-        let event = self.cluster().find_companion(&last.row_under(at)).await?;
-        Ok(match event {
-            // It was told already.
-            Some(State::Tombstone) => Telling::Forget,
-            // It is told in its place.
-            Some(State::Live) if at > reached => Telling::Forget,
-            // Other writes may come before it. The next look sees them.
-            _ if at > reached => Telling::Wait,
-            // This look missed the event, and the next one will not.
-            Some(State::Live) | None if self.is_new(at) => Telling::Wait,
-            _ => Telling::Tell(at),
+        let is_found = |at: &Stamp| attempts.iter().any(|event| event.bringer.stamp == *at);
+        let (found, others): (BTreeSet<_>, BTreeSet<_>) = held.into_iter().partition(is_found);
+        let Some(last) = attempts.last() else {
+            return Ok(Telling::Forget);
+        };
+        let mut waits = false;
+        for at in &others {
+            let event = self.cluster().find_companion(&last.row_under(*at)).await?;
+            match event {
+                // It was told already.
+                Some(State::Tombstone) => return Ok(Telling::Forget),
+                // Other writes may come before it. The next look sees them. Nothing is deleted untold
+                // here: a tombstone under a stamp that was held says that the write was told.
+                _ if *at > reached => waits = true,
+                // This look missed the event, and the next one will not.
+                Some(State::Live) | None => waits |= self.is_new(*at),
+                Some(State::Absent) => {}
+            }
+        }
+        Ok(match (found.first(), others.first()) {
+            (Some(at), _) => Telling::Tell(*at),
+            (None, Some(at)) if !waits => Telling::Tell(*at),
+            _ => Telling::Wait,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use archipel_base::{PartitionId, Stamp};
-use archipel_cluster::{ListEntry, ListQuery, ListStart, Listing};
+use archipel_cluster::{Bringer, ListEntry, ListQuery, ListStart, Listing};
 use archipel_storage::engine::Flow;
 use archipel_storage::{RowKey, RowMetadata, RowReader};
 use bytes::Bytes;
@@ -142,8 +142,8 @@ impl Model {
     }
 
     /// Returns the stamp of the last event of an object, below the news of another one, that this
-    /// replica holds as delivered; `None` if there is none.
-    pub(super) async fn last_delivered(
+    /// replica holds as deleted; `None` if there is none.
+    pub(super) async fn last_deleted(
         &self,
         object: &RowKey,
         news: Stamp,
@@ -156,8 +156,8 @@ impl Model {
             let (end, mut last) = ([&prefix[..], &news.to_bytes()].concat(), None);
             rows.scan_metadata_back(partition, &prefix, &end, &mut |key, row| {
                 let is_gone = |row: RowMetadata| row.is_written() && !row.is_live();
-                let is_delivered = row.is_some_and(is_gone);
-                last = is_delivered.then(|| rowkeys::stamp_of_event(key)).flatten();
+                let is_deleted = row.is_some_and(is_gone);
+                last = is_deleted.then(|| Bringer::stamp_in(key)).flatten();
                 Ok(match last {
                     Some(_) => Flow::Stop,
                     None => Flow::Continue,
