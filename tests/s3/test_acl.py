@@ -82,7 +82,7 @@ REFUSED = [
     ("x-amz-grant-read", "name=everybody", 400, "InvalidArgument"),
     ("x-amz-grant-read", "id=1", 400, "InvalidArgument"),
     ("x-amz-grant-read", "uri=http://example.com/everybody", 400, "InvalidArgument"),
-    ("x-amz-grant-read", "emailAddress=a@example.com", 400, "UnresolvableGrantByEmailAddress"),
+    ("x-amz-grant-read", "emailAddress=a@example.com", 405, "MethodNotAllowed"),
     ("x-amz-grant-read", "id=" + "a" * 64, 501, "NotImplemented"),
     ("x-amz-grant-read", f"uri={GROUPS}/s3/LogDelivery", 501, "NotImplemented"),
     ("x-amz-grant-full-control", f"uri={ALL}", 501, "NotImplemented"),
@@ -151,7 +151,7 @@ def test_documents(s3, open_bucket):
     assert granted(s3.get_bucket_acl(Bucket=open_bucket)) == {OWNER, ("all", "READ")}
     with refused(400, "InvalidArgument"):
         put("CanonicalUser", ID="nobody")
-    with refused(400, "UnresolvableGrantByEmailAddress"):
+    with refused(405, "MethodNotAllowed"):
         put("AmazonCustomerByEmail", EmailAddress="a@example.com")
     with refused(501, "NotImplemented"):
         put("CanonicalUser", ID="a" * 64)

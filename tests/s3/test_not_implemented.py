@@ -2,6 +2,7 @@
 
 import pytest
 from support.expect import absent, answer, holds
+from support.expect import refused as refused_by_s3
 from support.sigv4 import object_path
 
 ON = {
@@ -53,11 +54,24 @@ def test_object_sub_resources(raw, s3, bucket, part, nothing_changes):
     holds(s3, bucket, "k", b"kept")
 
 
-def test_select_and_restore(raw, s3, bucket, nothing_changes):
+def test_select(raw, s3, bucket, nothing_changes):
     raw.put(bucket, "k", b"kept")
     with nothing_changes():
         answer(raw.request("POST", object_path(bucket, "k"), [("select", ""), ("select-type", "2")], body=b"<x/>"), 501)
-        answer(raw.request("POST", object_path(bucket, "k"), [("restore", "")], body=b"<x/>"), 501)
+    holds(s3, bucket, "k", b"kept")
+
+
+def test_no_object_is_in_an_archive(raw, s3, bucket, nothing_changes):
+    """AWS: 403 InvalidObjectState for an object of another storage class."""
+    raw.put(bucket, "k", b"kept")
+    days = {"Days": 1, "GlacierJobParameters": {"Tier": "Standard"}}
+    with nothing_changes():
+        with refused_by_s3(403, "InvalidObjectState"):
+            s3.restore_object(Bucket=bucket, Key="k", RestoreRequest=days)
+        with refused_by_s3(404, "NoSuchKey"):
+            s3.restore_object(Bucket=bucket, Key="absent", RestoreRequest=days)
+        reply = raw.request("POST", object_path(bucket, "k"), [("restore", "")], body=b"<x/>")
+        answer(reply, 400, "MalformedXML")
     holds(s3, bucket, "k", b"kept")
 
 

@@ -1,9 +1,10 @@
 //! The account: how much it holds.
 
 use archipel_access::Action;
+use archipel_access::principal::ACCOUNT;
 use archipel_model::identity::{Entity, Group, ManagedPolicy, Provider, Role, User};
 
-use super::error::IamResult;
+use super::error::{IamError, IamResult};
 use super::reply;
 use super::service::Ask;
 use crate::s3::xml::Writer;
@@ -12,6 +13,19 @@ pub fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     match action {
         // An account has no alias here: nobody signs in with one.
         Action::ListAccountAliases => reply::nothing(xml, "AccountAliases"),
+        Action::ListInstanceProfiles => reply::nothing(xml, "InstanceProfiles"),
+        Action::ListServerCertificates => reply::nothing(xml, "ServerCertificateMetadataList"),
+        // This list has no pages.
+        Action::ListSAMLProviders => {
+            xml.open("SAMLProviderList");
+            xml.close();
+        }
+        // Nobody signs in with a password.
+        Action::GetAccountPasswordPolicy => {
+            return Err(IamError::none(format!(
+                "The Password Policy with domain name {ACCOUNT} cannot be found."
+            )));
+        }
         Action::GetAccountSummary => summary(ask, xml)?,
         _ => return Ok(false),
     }

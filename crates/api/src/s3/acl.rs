@@ -126,7 +126,7 @@ fn of_grants(headers: &HeaderMap, owner: &Owner) -> S3Result<Acl> {
             let grantee = match kind.trim().to_ascii_lowercase().as_str() {
                 "id" => Grantee::Id(value),
                 "uri" => Grantee::Group(value),
-                "emailaddress" => Grantee::Email(value),
+                "emailaddress" => Grantee::Email,
                 _ => return Err(wrong()),
             };
             add(&mut acl, grantee, permission, owner)?;
@@ -240,7 +240,7 @@ fn read_grant(acl: &mut Acl, grant: &Element, kind: &str, owner: &Owner) -> S3Re
     let grantee = match (kind, text("ID")?, text("URI")?, text("EmailAddress")?) {
         ("CanonicalUser", Some(id), None, None) => Grantee::Id(id),
         ("Group", None, Some(group), None) => Grantee::Group(group),
-        ("AmazonCustomerByEmail", None, None, Some(address)) => Grantee::Email(address),
+        ("AmazonCustomerByEmail", None, None, Some(_)) => Grantee::Email,
         _ => return Err(Code::MalformedACLError.into()),
     };
     add(acl, grantee, permission, owner)
@@ -253,8 +253,8 @@ enum Grantee<'t> {
     Id(&'t str),
     /// The address of a group.
     Group(&'t str),
-    /// The address of an account.
-    Email(&'t str),
+    /// The mail address of an account.
+    Email,
 }
 
 /// Adds a grant. Returns true if it is the owner's full control.
@@ -265,10 +265,8 @@ fn add(acl: &mut Acl, grantee: Grantee<'_>, permission: &str, owner: &Owner) -> 
         (Grantee::Group(ALL_USERS), "READ") => acl.public_read = true,
         (Grantee::Group(ALL_USERS), "WRITE") => acl.public_write = true,
         (Grantee::Group(AUTHENTICATED_USERS), "READ") => acl.authenticated_read = true,
-        (Grantee::Email(address), _) => {
-            let error = S3Error::from(Code::UnresolvableGrantByEmailAddress);
-            return Err(error.with("EmailAddress", address));
-        }
+        // As S3 does since it has dropped such grants.
+        (Grantee::Email, _) => return Err(Code::MethodNotAllowed.into()),
         (Grantee::Id(id), _) if !Owner::is_id(id) => {
             return Err(S3Error::argument("CanonicalUser/ID", id, "Invalid id"));
         }

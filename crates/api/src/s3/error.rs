@@ -69,6 +69,7 @@ codes! {
     InvalidEncryptionAlgorithmError 400 "The encryption request that you specified is not valid. The valid value is AES256.",
     InvalidDigest 400 "The Content-MD5 or checksum value that you specified is not valid.",
     InvalidLocationConstraint 400 "The specified location constraint is not valid.",
+    InvalidObjectState 403 "The operation is not valid for the current state of the object.",
     InvalidPart 400 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
     InvalidPartNumber 416 "The requested partnumber is not satisfiable",
     InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.",
@@ -122,7 +123,6 @@ codes! {
     SlowDown 503 "Please reduce your request rate.",
     TooManyBuckets 400 "You have attempted to create more buckets than allowed.",
     UnexpectedContent 400 "This request contains unsupported content.",
-    UnresolvableGrantByEmailAddress 400 "The email address you provided does not match any account on record.",
     XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.",
 }
 

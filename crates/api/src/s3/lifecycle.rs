@@ -61,6 +61,7 @@ pub fn parse(document: &[u8]) -> S3Result<Lifecycle> {
         return malformed();
     }
     let mut rules: Vec<_> = rules.iter().map(parse_rule).collect::<S3Result<_>>()?;
+    check_forms(&rules)?;
     let mut ids = HashSet::new();
     let mut named = rules.iter().filter(|rule| !rule.id.is_empty());
     if let Some(twice) = named.find(|rule| !ids.insert(rule.id.as_str())) {
@@ -76,6 +77,19 @@ pub fn parse(document: &[u8]) -> S3Result<Lifecycle> {
         rules,
         minimum_size_varies: false,
     })
+}
+
+/// Checks that all rules have the form of the first one.
+fn check_forms(rules: &[LifecycleRule]) -> S3Result<()> {
+    let mut forms = rules.iter().map(|rule| rule.filter.old_form);
+    let first = forms.next();
+    match (forms.all(|form| Some(form) == first), first) {
+        (true, _) => Ok(()),
+        (false, Some(true)) => invalid("Filter element can only be used in Lifecycle V2."),
+        (false, _) => invalid(
+            "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.",
+        ),
+    }
 }
 
 /// Returns the name of a rule that was given none. The same document gives the same names.

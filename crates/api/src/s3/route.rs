@@ -137,6 +137,7 @@ operations! {
         PutObjectLegalHold => PutObjectLegalHold,
         PutObjectRetention => PutObjectRetention,
         PutObjectTagging => PutObjectTagging,
+        RestoreObject => RestoreObject,
         UploadPart => PutObject,
         UploadPartCopy => PutObject,
     }
@@ -155,6 +156,7 @@ impl ObjectOp {
                 | O::GetObjectRetention
                 | O::GetObjectTagging
                 | O::HeadObject
+                | O::RestoreObject
         )
     }
 
@@ -246,6 +248,7 @@ impl Operation {
                     | O::PutObjectLegalHold
                     | O::PutObjectRetention
                     | O::PutObjectTagging
+                    | O::RestoreObject
                     | O::UploadPart
             ),
         }

@@ -20,8 +20,19 @@ async fn the_account_counts_what_it_holds() {
             summary.text()
         );
     }
-    let aliases = ask(&door, &admin, "ListAccountAliases", &[]).await.ok();
-    assert_eq!(aliases.element("IsTruncated").unwrap(), "false");
+    for (action, element) in [
+        ("ListAccountAliases", "AccountAliases"),
+        ("ListInstanceProfiles", "InstanceProfiles"),
+        ("ListServerCertificates", "ServerCertificateMetadataList"),
+    ] {
+        let none = ask(&door, &admin, action, &[]).await.ok();
+        assert_eq!(none.element(element).unwrap(), "", "{action}");
+        assert_eq!(none.element("IsTruncated").unwrap(), "false", "{action}");
+    }
+    let none = ask(&door, &admin, "ListSAMLProviders", &[]).await.ok();
+    assert_eq!(none.element("SAMLProviderList").unwrap(), "");
+    let none = ask(&door, &admin, "GetAccountPasswordPolicy", &[]).await;
+    none.is(404, "NoSuchEntity");
 
     let nobody = door.model.create_user(NewUser {
         name: "bob".into(),
@@ -31,7 +42,13 @@ async fn the_account_counts_what_it_holds() {
     });
     nobody.await.unwrap();
     let bob = door.model.create_user_key("bob").await.unwrap();
-    for action in ["GetAccountSummary", "ListAccountAliases"] {
+    for action in [
+        "GetAccountPasswordPolicy",
+        "GetAccountSummary",
+        "ListAccountAliases",
+        "ListSAMLProviders",
+        "ListServerCertificates",
+    ] {
         ask(&door, &bob, action, &[]).await.is(403, "AccessDenied");
     }
 }

@@ -206,6 +206,7 @@ async fn on_object(
         ObjectOp::PutObjectLegalHold => Box::pin(lock::put_legal_hold(call, on)).await,
         ObjectOp::PutObjectRetention => Box::pin(lock::put_retention(call, on)).await,
         ObjectOp::PutObjectTagging => Box::pin(tagging::put_of_object(call, on)).await,
+        ObjectOp::RestoreObject => Box::pin(unconfigured::restore_object(call, on)).await,
         ObjectOp::UploadPart => Box::pin(parts::upload_part(call, on)).await,
         ObjectOp::UploadPartCopy => Box::pin(parts::upload_part_copy(call, on)).await,
     }

@@ -1,10 +1,11 @@
 //! Configurations that no bucket can have: reading one answers as S3 does for a bucket that never
 //! had it, because tools read all configurations of a bucket. Requests to turn one
-//! off succeed, because it is off. Writing a configuration is not implemented.
+//! off succeed, because it is off. Writing a configuration is not implemented. Nor is any object in an
+//! archive.
 
 use http::StatusCode;
 
-use crate::s3::auth::{Authorised, OnAccount, OnBucket};
+use crate::s3::auth::{Authorised, OnAccount, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
@@ -41,6 +42,15 @@ pub async fn put_accelerate(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3
         "Enabled" => Err(S3Error::not_implemented("Transfer acceleration")),
         _ => Err(Code::MalformedXML.into()),
     }
+}
+
+/// Answers RestoreObject as S3 does for an object that is in no archive.
+pub async fn restore_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    xml::parse(&document, "RestoreRequest")?;
+    on.head(call).await?;
+    let why = "Restore is not allowed for the object's current storage class";
+    Err(S3Error::new(Code::InvalidObjectState, why))
 }
 
 /// Answers GetBucketLogging.

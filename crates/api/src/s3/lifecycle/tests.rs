@@ -193,6 +193,11 @@ fn refusals_of_whole_configurations() {
     assert_eq!(all(""), Err(Code::MalformedXML));
     assert_eq!(all(&(rule("a") + &rule("a"))), Err(Code::InvalidArgument));
     assert!(all(&(rule("") + &rule(""))).is_ok());
+    let old = |id: &str| rule(id).replace("<Filter/>", "<Prefix>a</Prefix>");
+    assert!(all(&(old("a") + &old("b"))).is_ok());
+    for mixed in [old("a") + &rule("b"), rule("a") + &old("b")] {
+        assert_eq!(all(&mixed), Err(Code::InvalidRequest));
+    }
     assert!(all(&rule(&"i".repeat(255))).is_ok());
     assert_eq!(all(&rule(&"i".repeat(256))), Err(Code::InvalidArgument));
     let off = rule("a").replace("Enabled", "enabled");

@@ -83,7 +83,7 @@ const BUCKET: [Row; 61] = [
 ];
 
 /// The operations on objects.
-const OBJECT: [Row; 20] = [
+const OBJECT: [Row; 21] = [
     object("GET", "acl", ObjectOp::GetObjectAcl),
     object("PUT", "acl", ObjectOp::PutObjectAcl),
     object("GET", "attributes", ObjectOp::GetObjectAttributes),
@@ -99,6 +99,7 @@ const OBJECT: [Row; 20] = [
     object("DELETE", "uploadId", ObjectOp::AbortMultipartUpload),
     object("POST", "uploadId", ObjectOp::CompleteMultipartUpload),
     object("POST", "uploads", ObjectOp::CreateMultipartUpload),
+    object("POST", "restore", ObjectOp::RestoreObject),
     object("GET", "", ObjectOp::GetObject),
     object("HEAD", "", ObjectOp::HeadObject),
     object("PUT", "", ObjectOp::PutObject),
@@ -126,13 +127,12 @@ const MISSING_OF_BUCKETS: [(&str, &str); 15] = [
 ];
 
 /// The operations on objects that S3 has and we do not.
-const MISSING_OF_OBJECTS: [(&str, &str); 8] = [
+const MISSING_OF_OBJECTS: [(&str, &str); 7] = [
     ("GET", "annotation"),
     ("PUT", "annotation"),
     ("DELETE", "annotation"),
     ("PUT", "encryption"),
     ("PUT", "renameObject"),
-    ("POST", "restore"),
     ("POST", "select"),
     ("GET", "torrent"),
 ];

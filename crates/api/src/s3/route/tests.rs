@@ -108,7 +108,6 @@ fn missing_features_are_not_implemented() {
         ("POST", "/b?metadataTable"),
         ("GET", "/b?session"),
         ("GET", "/b/k?torrent"),
-        ("POST", "/b/k?restore"),
         ("POST", "/b/k?select&select-type=2"),
         ("PUT", "/b/k?encryption"),
         ("DELETE", "/b/k?annotation"),
