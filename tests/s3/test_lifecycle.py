@@ -43,11 +43,11 @@ RULES = [
         NoncurrentVersionExpiration={"NoncurrentDays": 4, "NewerNoncurrentVersions": 5},
     ),
     rule("uploads", AbortIncompleteMultipartUpload={"DaysAfterInitiation": 7}),
-    {"ID": "old", "Prefix": "old", "Status": "Enabled", "Expiration": DAYS},
 ]
 for _rule in RULES:
     if _rule.get("Expiration", 0) is None:
         del _rule["Expiration"]
+OLD = {"ID": "old", "Prefix": "old", "Status": "Enabled", "Expiration": DAYS}
 
 
 def test_round_trip(s3, bucket):
@@ -57,8 +57,9 @@ def test_round_trip(s3, bucket):
     found = s3.get_bucket_lifecycle_configuration(Bucket=bucket)
     assert found["Rules"] == RULES
     assert found["TransitionDefaultMinimumObjectSize"] == "all_storage_classes_128K"
-    put(s3, bucket, rule("only"))
-    assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == [rule("only")]
+    for rules in ([rule("only")], [OLD, {**OLD, "ID": "older", "Prefix": ""}]):
+        put(s3, bucket, *rules)
+        assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == rules
     s3.delete_bucket_lifecycle(Bucket=bucket)
     with refused(404, "NoSuchLifecycleConfiguration"):
         s3.get_bucket_lifecycle_configuration(Bucket=bucket)
@@ -92,6 +93,8 @@ REFUSED = [
     (400, "MalformedXML", [rule("a", {"Days": 1, "Date": DATE})]),
     (400, "MalformedXML", [rule("a", Status="On")]),
     (400, "MalformedXML", [rule("a", Prefix="b")]),
+    (400, "InvalidRequest", [OLD, rule("a")]),
+    (400, "InvalidRequest", [rule("a"), OLD]),
     (400, "MalformedXML", [{"ID": "a", "Status": "Enabled", "Expiration": DAYS}]),
     (400, "InvalidRequest", [{"ID": "a", "Status": "Enabled", "Prefix": ""}]),
     (400, "InvalidRequest", [rule("a", Filter=TAG, AbortIncompleteMultipartUpload=ABORT)]),
