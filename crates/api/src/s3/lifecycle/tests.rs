@@ -38,7 +38,7 @@ fn every_element_is_read_and_written_back() {
         <Expiration><Days>3</Days></Expiration>\
         <NoncurrentVersionExpiration><NoncurrentDays>4</NoncurrentDays>\
         <NewerNoncurrentVersions>5</NewerNoncurrentVersions></NoncurrentVersionExpiration></Rule>\
-        <Rule><ID>two</ID><Prefix></Prefix><Status>Disabled</Status>\
+        <Rule><ID>two</ID><Filter><Prefix></Prefix></Filter><Status>Disabled</Status>\
         <Expiration><Date>2026-11-22T00:00:00.000Z</Date></Expiration>\
         <AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation>\
         </AbortIncompleteMultipartUpload></Rule>\
@@ -56,6 +56,14 @@ fn every_element_is_read_and_written_back() {
     );
     let written = String::from_utf8(document(&found).finish()).unwrap();
     assert_eq!(written, sent);
+    let old = sent.replace("<Filter></Filter>", "<Prefix></Prefix>");
+    let (head, rules) = old.split_once("<Rule>").unwrap();
+    let (_, last) = rules.rsplit_once("<Rule>").unwrap();
+    let old = format!("{head}<Rule>{last}");
+    let found = parse(old.as_bytes()).unwrap();
+    assert!(found.rules[0].filter.old_form);
+    let written = String::from_utf8(document(&found).finish()).unwrap();
+    assert_eq!(written, old);
 }
 
 #[test]
