@@ -1,7 +1,7 @@
 //! Configurations that no bucket can have: reading one answers as S3 does for a bucket that never
 //! had it, because tools read all configurations of a bucket. Requests to turn one
-//! off succeed, because it is off. Writing a configuration is not implemented. Nor is any object in an
-//! archive.
+//! off succeed, because it is off. Writing a configuration is not implemented. No object is in an
+//! archive either.
 
 use http::StatusCode;
 
