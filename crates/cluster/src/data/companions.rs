@@ -66,11 +66,8 @@ impl Data {
         };
         let (intent, mut told) = (bringer.intent(), Vec::new());
         let (mut fate, mut until) = (PastFate::Unknown, None);
-        loop {
-            // The write may have taken effect under several stamps, so the others are heard, too.
-            let Some((index, answer)) = next_before(&mut answers, until).await else {
-                break;
-            };
+        // The write may have taken effect under several stamps, so the others are heard, too.
+        while let Some((index, answer)) = next_before(&mut answers, until).await {
             match answer.map(remembered) {
                 Ok(Some(remembered)) => told.push((index, remembered)),
                 Ok(None) => {}
