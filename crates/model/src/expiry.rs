@@ -48,12 +48,11 @@ pub use status::{ExpiryCounts, ExpiryStatus};
 const TICK: Duration = Duration::from_secs(15);
 /// The shortest pause, for tests with short days.
 const SHORTEST_TICK: Duration = Duration::from_millis(100);
-/// The number of removals in one unit of background work. One unit runs at a time.
-const UNIT_REMOVALS: usize = 8;
-/// The rest after a unit while clients are served, as a multiple of the time that the unit took. On a small machine
-/// with three nodes, the slowest hundredth of the reads took 3.6 times as long with rests of twice the time, and 2.3
-/// times as long with rests of 8 times.
-const REST: u32 = 16;
+/// The number of removals that run at once while no client is served.
+const REMOVALS_AT_ONCE: usize = 8;
+/// The rest after a removal while clients are served, as a multiple of the time that the removal took. Then there is one
+/// removal at a time: a request that comes meanwhile waits for the processor and the disk as long as all of them take.
+const REST: u32 = 4;
 
 /// The buckets with active rules, by id, each with a hash of all that decides whether it is walked
 /// once more: its rules, the day and the layout.
@@ -301,13 +300,18 @@ impl Model {
         seen.retain(|one| self.has_expired(&current, one));
         let (mut expired, mut whole) = (seen.into_iter().peekable(), true);
         while expired.peek().is_some() {
-            let unit = expired.by_ref().take(UNIT_REMOVALS);
-            let removals = unit.map(|one| self.remove(&current, one));
-            let began = Instant::now();
-            let removed = self.cluster().in_background(join_all(removals)).await;
+            let serves_clients = self.cluster().serves_clients();
+            let count = if serves_clients { 1 } else { REMOVALS_AT_ONCE };
+            let removals = expired.by_ref().take(count);
+            let removals = removals.map(|one| self.remove(&current, one));
+            let timed = async {
+                let began = Instant::now();
+                (join_all(removals).await, began.elapsed())
+            };
+            let (removed, took) = self.cluster().in_background(timed).await;
             whole &= removed.into_iter().all(|removed| removed);
-            if self.cluster().serves_clients() {
-                tokio::time::sleep(began.elapsed() * REST).await;
+            if serves_clients {
+                tokio::time::sleep(took * REST).await;
             }
         }
         Ok(whole)
