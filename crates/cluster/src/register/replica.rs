@@ -13,7 +13,7 @@
 //! Steps of one row must not interleave. Steps of one batch may see one another before the batch is
 //! durable, as long as no answer leaves before.
 
-use archipel_base::{Id, Stamp};
+use archipel_base::{Id, Stamp, Writer};
 
 use super::floor::Floors;
 use super::message::{Answer, Remembered, Request, Version};
@@ -90,10 +90,21 @@ impl Recent {
         }
     }
 
+    /// Returns what is known of a row that was lost: anything that the bounds allow may have been
+    /// accepted.
+    pub fn lost(bounds: &Bounds) -> Recent {
+        let after = bounds.latest_millis.saturating_add(1);
+        Recent {
+            known_from: Stamp::new(after, 0, Writer::default()).max(bounds.closed),
+            accepted: Vec::new(),
+        }
+    }
+
     fn remember(&mut self, stamp: Stamp, write: Id) {
         if self.accepted.len() >= Recent::CAPACITY {
             self.accepted.remove(0);
-            self.known_from = self.accepted.first().map_or(stamp, |(s, _)| *s);
+            let first = self.accepted.first().map_or(stamp, |(s, _)| *s);
+            self.known_from = self.known_from.max(first);
         }
         self.accepted.push((stamp, write));
     }

@@ -42,9 +42,9 @@ impl Change {
         if let Some(object) = (around.hooks.kept_in)(&key) {
             return take_copy(txn, &key, object, &call.request, &bounds, around);
         }
-        let row = match &call.request {
-            Request::Write { .. } => row_to_replace(txn, &key, self.is_alone)?,
-            Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
+        let (row, is_lost) = match &call.request {
+            Request::Write { .. } => self.row_to_replace(txn, &key)?,
+            Request::Read { .. } | Request::Prepare { .. } => (txn.row(&key)?, false),
         };
         let cell = cell_of(row.unwrap_or_default());
         let known = (self.is_over, &bounds);
@@ -59,8 +59,10 @@ impl Change {
             Err(refusal) => return Ok(refusal),
         };
         let remembered = self.memory.lock().take(&key, txn.era());
-        let mut recent =
-            remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
+        let mut recent = remembered.unwrap_or_else(|| match is_lost {
+            true => Recent::lost(&bounds),
+            false => Recent::forgotten(Rules::CORRECT, &cell, &bounds),
+        });
         let before = Before {
             key: &key,
             cell: &cell,
@@ -71,6 +73,20 @@ impl Change {
         let answer = before.step(txn, &mut recent, (call, guard_holds), marks)?;
         self.memory.lock().put(key, recent);
         Ok(answer.telling(reports))
+    }
+
+    /// Returns the row that a write replaces. The promise of a damaged row is lost, so other replicas
+    /// must say what the row is. If there are no other replicas, a write may replace it. The second
+    /// value is true then: the row was lost.
+    fn row_to_replace(
+        &self,
+        txn: &RowTxn<'_>,
+        key: &RowKey,
+    ) -> Result<(Option<Row>, bool), storage::Error> {
+        match txn.row_to_replace(key) {
+            Err(storage::Error::Damaged(_)) if self.is_alone => Ok((None, true)),
+            row => Ok((row?, false)),
+        }
     }
 }
 
@@ -161,20 +177,6 @@ fn take_copy(
         Request::Read { .. } | Request::Prepare { .. } => Err(storage::Error::Refused(
             "a kept version has no ballots".into(),
         )),
-    }
-}
-
-/// Returns the row that a write replaces. The promise of a damaged row is lost, so other replicas
-/// must say what the row is. If there are no other replicas, a write may replace it: all of its
-/// stamps came from this node's clock, so a new write is newer.
-fn row_to_replace(
-    txn: &RowTxn<'_>,
-    key: &RowKey,
-    is_alone: bool,
-) -> Result<Option<Row>, storage::Error> {
-    match txn.row_to_replace(key) {
-        Err(storage::Error::Damaged(_)) if is_alone => Ok(None),
-        row => row,
     }
 }
 

@@ -90,6 +90,29 @@ async fn a_damaged_row_of_a_node_alone_can_be_overwritten_and_deleted() {
     }
 }
 
+/// A write was acknowledged, and its row was lost later. The replica must not say that the write was
+/// never made: who asks would drop the event of that write.
+#[tokio::test]
+async fn a_lost_row_says_nothing_of_writes_before_it() {
+    let (node, engine) = alone(Hooks::NONE).await;
+    let write = async || {
+        let how = WriteOptions::durable(Durability::Fsync);
+        let value = Some(Value::default());
+        node.write(&key("a"), value, how).await.unwrap();
+        node.read_stamped(&key("a")).await.unwrap()
+    };
+    let first = write().await;
+    damage(&*engine, &key("a"));
+    *node.replica.recent.lock() = Remembered::new(4096);
+    write().await;
+    let asked = prepare(node.next_stamp(Stamp::ZERO), Some(first.write), false);
+    let Answer::Promised { known_from, .. } = ask(&node, call(&node, "a", asked)).await.unwrap()
+    else {
+        panic!("a new ballot is promised")
+    };
+    assert!(known_from > first.stamp);
+}
+
 /// Hooks of a row "aside", to which the value "names" of another row is named. The intent stands in
 /// its metadata.
 const ASIDE: Hooks = Hooks {
