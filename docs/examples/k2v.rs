@@ -316,12 +316,11 @@ pub async fn run(demo: &Value) -> Outcome<()> {
     );
     tokio::try_join!(paris.add(2), tokyo.add(3))?;
     println!("visits: {}", paris.total().await?);
-    k2v.insert("flags", "door", b"closed".to_vec(), None)
-        .await?;
-    let seen = k2v.read("flags", "door").await?.ok_or("no flag")?;
-    let open = k2v.insert("flags", "door", b"open".to_vec(), Some(&seen.token));
-    let (news, ()) = tokio::try_join!(k2v.poll("flags", "door", &seen.token, 60), open)?;
-    println!("the door is open: {}", news.is_some());
+    k2v.insert("flags", "beta", b"off".to_vec(), None).await?;
+    let seen = k2v.read("flags", "beta").await?.ok_or("no flag")?;
+    let switch = k2v.insert("flags", "beta", b"on".to_vec(), Some(&seen.token));
+    let (news, ()) = tokio::try_join!(k2v.poll("flags", "beta", &seen.token, 60), switch)?;
+    println!("beta is on: {}", news.is_some());
     Ok(())
 }
 

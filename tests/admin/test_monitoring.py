@@ -123,8 +123,8 @@ def test_samples_have_the_labels_that_are_declared(metrics, families):
     samples = labels(metrics)
     assert set(samples) - set(declared) == set()
     assert {name: seen for name, seen in samples.items() if seen != declared[name]} == {}
-    for door in ("s3", "web", "k2v", "console"):
-        assert declared[f"archipel_{door}_requests_total"] == {"operation", "status"}
+    for endpoint in ("s3", "web", "k2v", "console"):
+        assert declared[f"archipel_{endpoint}_requests_total"] == {"operation", "status"}
 
 
 def test_the_reference_page_lists_all_metrics(families):

@@ -119,7 +119,7 @@ def test_signature_and_permissions(k2v, example, server):
     refused(example, 403, "SignatureDoesNotMatch", wrong.read, "p", "s")
     unknown = example.K2V(server.k2v, k2v.bucket, "AK" + "0" * 18, "wrong", server.region)
     refused(example, 403, "InvalidAccessKeyId", unknown.read, "p", "s")
-    # The S3 door wants signatures for S3.
+    # The S3 endpoint wants signatures for S3.
     s3 = example.K2V(server.endpoint, k2v.bucket, server.access_key, server.secret_key, server.region)
     with unchanged():
         status, _, _ = s3.send("GET", "p", SK)

@@ -8,7 +8,7 @@ use archipel_api::audit::Audit;
 use archipel_api::k2v::{K2v, K2vConfig};
 use archipel_api::s3::{HealthSource, S3, S3Config};
 use archipel_api::serve::tls::Tls;
-use archipel_api::serve::{self, Door, Limits, Metrics, Proxies, Rates};
+use archipel_api::serve::{self, Limits, Metrics, Proxies, Rates, Service};
 use archipel_api::web::{Web, WebConfig};
 use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::acme::Acme;
-use crate::acme::door::PlainDoor;
+use crate::acme::plain::PlainService;
 use crate::config::{self, Settings};
 use crate::listeners::{self, Addresses};
 
@@ -130,14 +130,14 @@ pub fn k2v(
     K2v::new(model.clone(), config, registry, clock, &SystemRandom)
 }
 
-/// Creates the door that answers an authority over plain HTTP.
-pub fn plain(common: &Common, acme: Acme, metrics: Metrics) -> PlainDoor {
-    PlainDoor::new(acme, common.limits, metrics)
+/// Creates the service that answers an authority over plain HTTP.
+pub fn plain(common: &Common, acme: Acme, metrics: Metrics) -> PlainService {
+    PlainService::new(acme, common.limits, metrics)
 }
 
-/// Registers the metrics of a door.
-pub fn metrics_of(door: &str, registry: &mut Registry) -> Metrics {
-    Metrics::register(registry.sub_registry_with_prefix("archipel"), door)
+/// Registers the metrics of a service.
+pub fn metrics_of(service: &str, registry: &mut Registry) -> Metrics {
+    Metrics::register(registry.sub_registry_with_prefix("archipel"), service)
 }
 
 /// Creates the web console over the admin API and S3 of this node.
@@ -178,9 +178,9 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// Serves a door until `stop` turns true and the running requests have ended. `tracer` begins their spans.
-pub async fn serve_door(
-    door: impl Door,
+/// Serves a service until `stop` turns true and the running requests have ended. `tracer` begins their spans.
+pub async fn serve_endpoint(
+    service: impl Service,
     listener: TcpListener,
     tls: Option<Tls>,
     tracer: Tracer,
@@ -190,5 +190,5 @@ pub async fn serve_door(
         // An error means that the sender is gone, which also means stop.
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    serve::serve(vec![listener], door, tls, tracer, stopped).await;
+    serve::serve(vec![listener], service, tls, tracer, stopped).await;
 }

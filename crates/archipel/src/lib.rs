@@ -101,7 +101,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Role { target, command } => ask(cli::role::run(&target, command)),
         Command::Policy { target, command } => ask(cli::policy::run(&target, command)),
         Command::IdentityProvider { target, command } => ask(cli::provider::run(&target, command)),
-        Command::K2v { door, command } => ask(cli::k2v::run(&door, command)),
+        Command::K2v { endpoint, command } => ask(cli::k2v::run(&endpoint, command)),
         Command::Access { target, command } => ask(cli::access::run(&target, command)),
         Command::Token { target, command } => ask(cli::token::run(&target, command)),
         Command::Console { target } => ask(cli::console::run(&target)),

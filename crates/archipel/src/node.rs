@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_api::admin::{self, Admin, Inside, Trust};
-use archipel_api::serve::Door;
+use archipel_api::serve::Service;
 use archipel_api::serve::tls::Tls;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_model::Model;
@@ -182,22 +182,22 @@ impl Node {
         let common = endpoints::Common::new(settings.clone());
         let (of_s3, log) = (clock.clone(), audit.clone());
         let s3 = endpoints::s3(&common, &model, of_s3, log, &mut registry);
-        self.open_door("s3", s3.clone(), listeners.s3);
+        self.open_endpoint("s3", s3.clone(), listeners.s3);
         let of_acme = endpoints::metrics_of("acme", &mut registry);
         if let (Some(listener), Some(acme)) = (listeners.plain, &self.acme) {
             let plain = endpoints::plain(&common, acme.clone(), of_acme);
-            self.open_door("acme", plain, listener);
+            self.open_endpoint("acme", plain, listener);
         }
         metrics::certificates::register(&mut registry, self.acme.clone());
         if let (Some(listener), Some(web)) = (listeners.web, &settings.web) {
             let root = web.root_domain.as_deref();
             let web = endpoints::web(&common, root, &model, audit.clone(), &mut registry);
-            self.open_door("web", web, listener);
+            self.open_endpoint("web", web, listener);
         }
         if let (Some(listener), Some(of_k2v)) = (listeners.k2v, &settings.k2v) {
             let (clock, audit) = (clock.clone(), audit.clone());
             let k2v = endpoints::k2v(&common, of_k2v, &model, clock, audit, &mut registry);
-            self.open_door("k2v", k2v, listener);
+            self.open_endpoint("k2v", k2v, listener);
         }
         let pages = endpoints::metrics_of("console", &mut registry);
         let view = NodeView::new(
@@ -225,7 +225,7 @@ impl Node {
         if let (Some(listener), Some(of_console)) = (listeners.console, &settings.console) {
             let (inside, at) = (Inside::new(admin.clone()), self.addresses);
             let console = endpoints::console(&common, of_console, inside, s3, clock, at, pages);
-            self.open_door("console", console, listener);
+            self.open_endpoint("console", console, listener);
         }
         let path = &self.settings.admin.socket;
         let local = socket::listen(path).await.map_err(|error| {
@@ -257,8 +257,8 @@ impl Node {
         tls.filter(|_| self.settings.has_tls(section))
     }
 
-    /// Serves a door once the buckets and keys are known.
-    fn open_door(&mut self, section: &str, door: impl Door, listener: TcpListener) {
+    /// Serves a service once the buckets and keys are known.
+    fn open_endpoint(&mut self, section: &str, service: impl Service, listener: TcpListener) {
         let (tls, tracer) = (self.tls_of(section), self.tracer.clone());
         let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
         self.tasks.spawn(async move {
@@ -267,7 +267,7 @@ impl Node {
                 () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            endpoints::serve_door(door, listener, tls, tracer, stop).await;
+            endpoints::serve_endpoint(service, listener, tls, tracer, stop).await;
         });
     }
 

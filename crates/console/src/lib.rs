@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use archipel_api::admin::Inside;
 use archipel_api::s3::S3;
-use archipel_api::serve::{self, BoxError, Door, Limits, Metrics};
+use archipel_api::serve::{self, BoxError, Limits, Metrics, Service};
 use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
 use axum::Router;
@@ -112,7 +112,7 @@ pub(crate) struct Shared {
 
 pub(crate) type App = Arc<Shared>;
 
-/// The console as a door. Cheap to clone.
+/// The console as a service. Cheap to clone.
 #[derive(Clone)]
 pub struct Console {
     router: Router,
@@ -152,7 +152,7 @@ impl Console {
     }
 }
 
-impl Door for Console {
+impl Service for Console {
     fn limits(&self) -> Limits {
         self.limits
     }

@@ -127,8 +127,8 @@ async fn site_with(others: usize) -> Site {
         region: "us-east-1".into(),
     };
     let inside = Inside::new(Arc::new(admin));
-    let door = Metrics::register(&mut Registry::default(), "console");
-    let console = Console::new(inside, s3, config, clock, Arc::new(SystemRandom), door);
+    let service = Metrics::register(&mut Registry::default(), "console");
+    let console = Console::new(inside, s3, config, clock, Arc::new(SystemRandom), service);
     Site {
         console,
         model,

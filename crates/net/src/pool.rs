@@ -4,8 +4,8 @@
 //! A [`Carrier`] makes the connections. Each peer has several, one for each [`Lane`], so that small
 //! and urgent messages never wait behind content.
 
+mod admission;
 mod carrier;
-mod door;
 mod link;
 mod refusals;
 #[cfg(test)]
@@ -24,8 +24,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
 use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport};
+use admission::Admission;
 pub use carrier::{Carrier, Connection, Figures, Lane};
-use door::Door;
 use link::Link;
 use refusals::Refusals;
 pub use usage::{Usage, UsageGuard};
@@ -57,7 +57,7 @@ struct Inner<C: Carrier> {
     counts: Mutex<BTreeMap<NodeId, PeerCounts>>,
     /// The counter that spreads content over its lanes.
     content: AtomicU64,
-    door: Door,
+    admission: Admission,
     refusals: Refusals,
 }
 
@@ -101,7 +101,7 @@ impl<C: Carrier> Pool<C> {
             dialling: Mutex::default(),
             counts: Mutex::default(),
             content: AtomicU64::new(0),
-            door: Door::default(),
+            admission: Admission::default(),
             refusals: Refusals::default(),
         });
         tokio::spawn(inner.clone().listen());

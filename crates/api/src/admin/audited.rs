@@ -10,7 +10,7 @@ use http_body::Body;
 use super::Trust;
 use super::answer::Answer;
 use super::auth::{Caller, identify};
-use super::route::Door;
+use super::route::Service;
 use crate::serve::{Peer, spans};
 
 /// The paths that are left out.
@@ -27,7 +27,7 @@ const AS_ADMIN: spans::Outcome<'static> = spans::Outcome {
 
 /// Answers a request that came from `peer`, or over the local socket.
 pub(super) async fn handle<B>(
-    door: &Door,
+    service: &Service,
     trust: Trust,
     peer: Option<IpAddr>,
     request: Request<B>,
@@ -37,27 +37,27 @@ where
     B::Error: Into<axum::BoxError>,
 {
     let (path, headers) = (request.uri().path(), request.headers());
-    let caller = identify(door.admin(), trust, peer, path, headers).await;
+    let caller = identify(service.admin(), trust, peer, path, headers).await;
     if let (Err(refusal), Some(peer)) = (&caller, peer)
         && refusal.status == StatusCode::UNAUTHORIZED
     {
-        door.admin().rates.pace_refusal(peer).await;
+        service.admin().rates.pace_refusal(peer).await;
     }
     if QUIET.contains(&path) {
-        return door.handle(caller, request).await;
+        return service.handle(caller, request).await;
     }
     let (mut parts, body) = request.into_parts();
     if let Some(peer) = peer {
         parts.extensions.insert(Peer(peer));
     }
-    let mut entry = door.admin().audit.begin("admin", "", &parts);
+    let mut entry = service.admin().audit.begin("admin", "", &parts);
     entry.path(parts.uri.path());
     let shows_secret = parts.uri.path().ends_with("/secret");
     entry.action(if shows_secret { "ReadSecret" } else { "Admin" });
     entry.who(caller.as_ref().ok().and_then(Caller::name));
     let request = Request::from_parts(parts, body);
-    let span = spans::begin(&door.admin().tracer, &request);
-    let answer = span.within(door.handle(caller, request)).await;
+    let span = spans::begin(&service.admin().tracer, &request);
+    let answer = span.within(service.handle(caller, request)).await;
     spans::answered(&span, &answer);
     span.enter(|| spans::describe(&AS_ADMIN));
     entry.answered(answer.status().as_u16(), "", 0);

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Request, Response};
 
-use super::route::Door;
+use super::route::Service;
 use super::{Admin, Trust, audited};
 
 /// The admin API without a connection. A request carries a token, and is checked, answered and
 /// audited as one that came over TCP. Cheap to clone.
 #[derive(Clone)]
-pub struct Inside(Door);
+pub struct Inside(Service);
 
 impl Inside {
     /// Opens the API for other endpoints.
     pub fn new(admin: Arc<Admin>) -> Inside {
-        Inside(Door::new(admin))
+        Inside(Service::new(admin))
     }
 
     /// Answers a request on behalf of the client at `peer`.

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::route::Door;
+use super::route::Service;
 use super::{Admin, Trust, audited};
 use crate::serve::stall::StallLimited;
 use crate::serve::tls::Tls;
@@ -89,7 +89,7 @@ pub async fn serve<L: Listener>(
     mut shutdown: watch::Receiver<bool>,
 ) {
     let handshakes = tls.as_ref().map(Tls::for_admin);
-    let door = Door::new(admin);
+    let service = Service::new(admin);
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let addresses = Addresses::new(Limits {
         connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
@@ -107,7 +107,7 @@ pub async fn serve<L: Listener>(
         };
         match accepted {
             Ok(stream) => {
-                let (door, shutdown) = (door.clone(), shutdown.clone());
+                let (service, shutdown) = (service.clone(), shutdown.clone());
                 let handshakes = handshakes.clone();
                 let peer = L::peer(&stream);
                 let of_address = match peer.map(|peer| addresses.place(peer)) {
@@ -116,11 +116,11 @@ pub async fn serve<L: Listener>(
                 };
                 connections.spawn(async move {
                     match handshakes {
-                        None => serve_connection(stream, trust, peer, door, shutdown).await,
+                        None => serve_connection(stream, trust, peer, service, shutdown).await,
                         Some(handshakes) => {
                             let greeting = handshakes.accept(stream);
                             if let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, greeting).await {
-                                serve_connection(stream, trust, peer, door, shutdown).await;
+                                serve_connection(stream, trust, peer, service, shutdown).await;
                             }
                         }
                     }
@@ -141,21 +141,21 @@ pub(super) async fn serve_connection<Io>(
     stream: Io,
     trust: Trust,
     peer: Option<IpAddr>,
-    door: Door,
+    service: Service,
     mut shutdown: watch::Receiver<bool>,
 ) where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let door = door.clone();
-        async move { Ok::<_, Infallible>(audited::handle(&door, trust, peer, request).await) }
+    let handler = service_fn(move |request: Request<Incoming>| {
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(audited::handle(&service, trust, peer, request).await) }
     });
     let stream = TokioIo::new(StallLimited::new(stream, STALL_TIMEOUT));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(stream, service);
+        .serve_connection(stream, handler);
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,

@@ -169,13 +169,13 @@ fn about_upkeep() -> OpenApiRouter<Arc<Admin>> {
 
 /// The admin API as one service. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(super) struct Service {
     admin: Arc<Admin>,
     router: Router,
 }
 
-impl Door {
-    pub(super) fn new(admin: Arc<Admin>) -> Door {
+impl Service {
+    pub(super) fn new(admin: Arc<Admin>) -> Service {
         let (router, document) = routes();
         let known = Arc::new(operations(&document));
         type Path = Result<RawPathParams, RawPathParamsRejection>;
@@ -194,7 +194,7 @@ impl Door {
             .fallback(nothing_here)
             .method_not_allowed_fallback(async || wrong_method())
             .with_state(admin.clone());
-        Door { admin, router }
+        Service { admin, router }
     }
 
     /// Returns the state that all requests share.

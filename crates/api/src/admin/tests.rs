@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::listen::serve_connection;
-use super::route::Door;
+use super::route::Service;
 use super::types::{CertificateInfo, CertificateState, NodeInfo, NodeStatus};
 use super::{Admin, Node, Trust, audited};
 
@@ -130,8 +130,8 @@ async fn admin() -> Admin {
 }
 
 async fn send(admin: &Admin, trust: Trust, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
-    let door = Door::new(Arc::new(admin.clone()));
-    let answer = audited::handle(&door, trust, None, request).await;
+    let service = Service::new(Arc::new(admin.clone()));
+    let answer = audited::handle(&service, trust, None, request).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
@@ -381,14 +381,14 @@ async fn the_listener_serves_until_shutdown_and_then_ends() {
 
 #[tokio::test]
 async fn client_that_reads_no_answer_is_disconnected() {
-    let door = Door::new(Arc::new(admin().await));
+    let service = Service::new(Arc::new(admin().await));
     let (_stop, stopped) = watch::channel(false);
     let (mut client, server) = tokio::io::duplex(64);
     let request = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     client.write_all(request).await.unwrap();
     // The clock jumps to the next timer as soon as nothing else can go on.
     tokio::time::pause();
-    let serving = serve_connection(server, Trust::Token, None, door, stopped);
+    let serving = serve_connection(server, Trust::Token, None, service, stopped);
     let ended = tokio::time::timeout(Duration::from_secs(3600), serving).await;
     assert!(ended.is_ok(), "it is still served");
 }

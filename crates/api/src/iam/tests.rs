@@ -12,7 +12,7 @@ use archipel_model::AccessKey;
 use archipel_model::identity::{NewUser, User};
 use bytes::Bytes;
 
-use crate::s3::tests::client::{Door, Reply, signed, signed_for};
+use crate::s3::tests::client::{Endpoint, Reply, signed, signed_for};
 use crate::s3::uri::encode;
 
 /// Encodes a form.
@@ -25,16 +25,16 @@ pub fn form(action: &str, version: &str, parameters: &[(&str, &str)]) -> Bytes {
 }
 
 /// A user `admin` who may do everything, and a key of it.
-pub async fn administrator(door: &Door) -> Arc<AccessKey> {
+pub async fn administrator(s3: &Endpoint) -> Arc<AccessKey> {
     let user = NewUser {
         name: "admin".into(),
         path: "/".into(),
         ..NewUser::default()
     };
-    door.model.create_user(user).await.unwrap();
+    s3.model.create_user(user).await.unwrap();
     let arn = "arn:aws:iam::aws:policy/AdministratorAccess";
-    door.model.attach::<User>("admin", arn).await.unwrap();
-    door.model.create_user_key("admin").await.unwrap()
+    s3.model.attach::<User>("admin", arn).await.unwrap();
+    s3.model.create_user_key("admin").await.unwrap()
 }
 
 const FORM: (&str, &str) = (
@@ -43,9 +43,14 @@ const FORM: (&str, &str) = (
 );
 
 /// Asks IAM.
-pub async fn ask(door: &Door, key: &AccessKey, action: &str, parameters: &[(&str, &str)]) -> Reply {
+pub async fn ask(
+    s3: &Endpoint,
+    key: &AccessKey,
+    action: &str,
+    parameters: &[(&str, &str)],
+) -> Reply {
     let body = form(action, "2010-05-08", parameters);
-    door.send(signed_for("iam", key, "POST", "/", &[FORM], body))
+    s3.send(signed_for("iam", key, "POST", "/", &[FORM], body))
         .await
 }
 
@@ -54,16 +59,16 @@ const GET: &str = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
 
 #[tokio::test]
 async fn a_user_gets_a_key_and_a_policy_and_reads() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
-    door.put("/bucket/key", "content").await.ok();
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
+    s3.put("/bucket/key", "content").await.ok();
     let user = &[
         ("UserName", "alice"),
         ("Path", "/team/"),
         ("Tags.member.1.Key", "a"),
         ("Tags.member.1.Value", "1"),
     ];
-    let made = ask(&door, &admin, "CreateUser", user).await.ok();
+    let made = ask(&s3, &admin, "CreateUser", user).await.ok();
     assert_eq!(
         made.element("Arn").unwrap(),
         "arn:aws:iam::000000000000:user/team/alice"
@@ -73,30 +78,30 @@ async fn a_user_gets_a_key_and_a_policy_and_reads() {
             .contains("<CreateUserResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">")
     );
     assert!(made.element("UserId").unwrap().starts_with("AIDA"));
-    ask(&door, &admin, "CreateUser", &[("UserName", "ALICE")])
+    ask(&s3, &admin, "CreateUser", &[("UserName", "ALICE")])
         .await
         .is(409, "EntityAlreadyExists");
-    let made = ask(&door, &admin, "CreateAccessKey", &[("UserName", "alice")])
+    let made = ask(&s3, &admin, "CreateAccessKey", &[("UserName", "alice")])
         .await
         .ok();
     let id = made.element("AccessKeyId").unwrap();
-    let key = door.model.access_key(&id).unwrap().unwrap();
+    let key = s3.model.access_key(&id).unwrap().unwrap();
     assert_eq!(
         made.element("SecretAccessKey").unwrap(),
         key.secret.expose()
     );
     let get = || signed(&key, "GET", "/bucket/key", &[], Bytes::new());
-    door.send(get()).await.is(403, "AccessDenied");
+    s3.send(get()).await.is(403, "AccessDenied");
     let policy = &[
         ("UserName", "alice"),
         ("PolicyName", "get"),
         ("PolicyDocument", GET),
     ];
-    ask(&door, &admin, "PutUserPolicy", policy).await.ok();
-    assert_eq!(door.send(get()).await.ok().text(), "content");
-    let shown = ask(&door, &admin, "GetUserPolicy", &policy[..2]).await.ok();
+    ask(&s3, &admin, "PutUserPolicy", policy).await.ok();
+    assert_eq!(s3.send(get()).await.ok().text(), "content");
+    let shown = ask(&s3, &admin, "GetUserPolicy", &policy[..2]).await.ok();
     assert_eq!(shown.element("PolicyDocument").unwrap(), encode(GET));
-    door.send(signed(&key, "DELETE", "/bucket/key", &[], Bytes::new()))
+    s3.send(signed(&key, "DELETE", "/bucket/key", &[], Bytes::new()))
         .await
         .is(403, "AccessDenied");
 
@@ -105,38 +110,38 @@ async fn a_user_gets_a_key_and_a_policy_and_reads() {
         ("AccessKeyId", &*id),
         ("Status", "Inactive"),
     ];
-    ask(&door, &admin, "UpdateAccessKey", inactive).await.ok();
-    door.send(get()).await.is(403, "InvalidAccessKeyId");
-    ask(&door, &admin, "DeleteUser", &[("UserName", "alice")])
+    ask(&s3, &admin, "UpdateAccessKey", inactive).await.ok();
+    s3.send(get()).await.is(403, "InvalidAccessKeyId");
+    ask(&s3, &admin, "DeleteUser", &[("UserName", "alice")])
         .await
         .is(409, "DeleteConflict");
-    ask(&door, &admin, "DeleteAccessKey", &inactive[..2])
+    ask(&s3, &admin, "DeleteAccessKey", &inactive[..2])
         .await
         .ok();
-    ask(&door, &admin, "DeleteUser", &[("UserName", "alice")])
+    ask(&s3, &admin, "DeleteUser", &[("UserName", "alice")])
         .await
         .is(409, "DeleteConflict");
-    ask(&door, &admin, "DeleteUserPolicy", &policy[..2])
+    ask(&s3, &admin, "DeleteUserPolicy", &policy[..2])
         .await
         .ok();
-    ask(&door, &admin, "DeleteUser", &[("UserName", "alice")])
+    ask(&s3, &admin, "DeleteUser", &[("UserName", "alice")])
         .await
         .ok();
-    ask(&door, &admin, "GetUser", &[("UserName", "alice")])
+    ask(&s3, &admin, "GetUser", &[("UserName", "alice")])
         .await
         .is(404, "NoSuchEntity");
 }
 
 #[tokio::test]
 async fn nobody_manages_users_without_a_policy() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
-    let other = door
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
+    let other = s3
         .model
         .create_access_key("owner of nothing", true)
         .await
         .unwrap();
-    for key in [&*door.key, &*other] {
+    for key in [&*s3.key, &*other] {
         for (action, parameters) in [
             ("CreateUser", &[("UserName", "mallory")][..]),
             ("ListUsers", &[]),
@@ -149,13 +154,13 @@ async fn nobody_manages_users_without_a_policy() {
                 ],
             ),
         ] {
-            ask(&door, key, action, parameters)
+            ask(&s3, key, action, parameters)
                 .await
                 .is(403, "AccessDenied");
         }
     }
     // A policy for its own keys reaches no other user.
-    ask(&door, &admin, "CreateUser", &[("UserName", "alice")])
+    ask(&s3, &admin, "CreateUser", &[("UserName", "alice")])
         .await
         .ok();
     let own = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "iam:*AccessKey*",
@@ -165,32 +170,32 @@ async fn nobody_manages_users_without_a_policy() {
         ("PolicyName", "own"),
         ("PolicyDocument", own),
     ];
-    ask(&door, &admin, "PutUserPolicy", policy).await.ok();
-    let alice = door.model.create_user_key("alice").await.unwrap();
-    ask(&door, &alice, "CreateAccessKey", &[]).await.ok();
-    let listed = ask(&door, &alice, "ListAccessKeys", &[("UserName", "alice")])
+    ask(&s3, &admin, "PutUserPolicy", policy).await.ok();
+    let alice = s3.model.create_user_key("alice").await.unwrap();
+    ask(&s3, &alice, "CreateAccessKey", &[]).await.ok();
+    let listed = ask(&s3, &alice, "ListAccessKeys", &[("UserName", "alice")])
         .await
         .ok();
     assert_eq!(listed.text().matches("<member>").count(), 2);
-    ask(&door, &alice, "CreateAccessKey", &[("UserName", "admin")])
+    ask(&s3, &alice, "CreateAccessKey", &[("UserName", "admin")])
         .await
         .is(403, "AccessDenied");
-    ask(&door, &alice, "GetUser", &[])
+    ask(&s3, &alice, "GetUser", &[])
         .await
         .is(403, "AccessDenied");
     // Nor can it take over a key by naming its own user with it.
     let stolen = &[("UserName", "alice"), ("AccessKeyId", &*admin.id)];
-    ask(&door, &alice, "DeleteAccessKey", stolen)
+    ask(&s3, &alice, "DeleteAccessKey", stolen)
         .await
         .is(404, "NoSuchEntity");
 }
 
 #[tokio::test]
 async fn requests_that_are_not_understood_are_refused() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     let user = ("UserName", "alice");
-    ask(&door, &admin, "CreateUser", &[user]).await.ok();
+    ask(&s3, &admin, "CreateUser", &[user]).await.ok();
     for (action, parameters, status, code) in [
         ("CreateUser", &[][..], 400, "ValidationError"),
         ("CreateUser", &[("UserName", "a b")], 400, "ValidationError"),
@@ -253,94 +258,88 @@ async fn requests_that_are_not_understood_are_refused() {
             "AccessDenied",
         ),
     ] {
-        ask(&door, &admin, action, parameters)
-            .await
-            .is(status, code);
+        ask(&s3, &admin, action, parameters).await.is(status, code);
     }
     let long = format!(
         r#"{{"Statement": [{}]}}"#,
         vec![r#"{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}"#; 40].join(",")
     );
     let policy = &[user, ("PolicyName", "p"), ("PolicyDocument", &*long)];
-    ask(&door, &admin, "PutUserPolicy", policy)
+    ask(&s3, &admin, "PutUserPolicy", policy)
         .await
         .is(409, "LimitExceeded");
 
     // The signature covers the body, and is for this service.
     let body = || form("ListUsers", "2010-05-08", &[]);
     let request = signed_for("sts", &admin, "POST", "/", &[FORM], body());
-    assert_eq!(door.send(request).await.status, 400);
+    assert_eq!(s3.send(request).await.status, 400);
     let (parts, _) = signed_for("iam", &admin, "POST", "/", &[FORM], body()).into_parts();
     let other = form("ListGroups", "2010-05-08", &[]);
     let changed = http::Request::from_parts(parts, http_body_util::Full::new(other));
-    door.send(changed).await.is(403, "SignatureDoesNotMatch");
+    s3.send(changed).await.is(403, "SignatureDoesNotMatch");
     let unsigned = http::Request::post("/")
         .header("host", "127.0.0.1")
         .header(FORM.0, FORM.1)
         .body(http_body_util::Full::new(body()))
         .unwrap();
-    door.send(unsigned)
+    s3.send(unsigned)
         .await
         .is(403, "MissingAuthenticationToken");
     let large = Bytes::from(vec![b'a'; 100_000]);
     let request = signed_for("iam", &admin, "POST", "/", &[FORM], large);
-    assert_eq!(door.send(request).await.status, 400);
+    assert_eq!(s3.send(request).await.status, 400);
 }
 
 /// The order of calls in which Terraform's provider makes, reads, changes and removes a managed policy.
 #[tokio::test]
 async fn managed_policies_have_versions() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     let make = &[
         ("PolicyName", "get"),
         ("PolicyDocument", GET),
         ("Description", "reads"),
     ];
-    let made = ask(&door, &admin, "CreatePolicy", make).await.ok();
+    let made = ask(&s3, &admin, "CreatePolicy", make).await.ok();
     let arn = made.element("Arn").unwrap();
     assert_eq!(arn, "arn:aws:iam::000000000000:policy/get");
     let policy = ("PolicyArn", &*arn);
-    let shown = ask(&door, &admin, "GetPolicy", &[policy]).await.ok();
+    let shown = ask(&s3, &admin, "GetPolicy", &[policy]).await.ok();
     assert_eq!(shown.element("DefaultVersionId").unwrap(), "v1");
-    ask(&door, &admin, "CreateUser", &[("UserName", "alice")])
+    ask(&s3, &admin, "CreateUser", &[("UserName", "alice")])
         .await
         .ok();
     ask(
-        &door,
+        &s3,
         &admin,
         "AttachUserPolicy",
         &[("UserName", "alice"), policy],
     )
     .await
     .ok();
-    let key = door.model.create_user_key("alice").await.unwrap();
-    door.put("/bucket/key", "content").await.ok();
+    let key = s3.model.create_user_key("alice").await.unwrap();
+    s3.put("/bucket/key", "content").await.ok();
     let get = || signed(&key, "GET", "/bucket/key", &[], Bytes::new());
-    door.send(get()).await.ok();
+    s3.send(get()).await.ok();
     let nothing = GET.replace("Allow", "Deny");
     let version = &[
         policy,
         ("PolicyDocument", &*nothing),
         ("SetAsDefault", "true"),
     ];
-    let made = ask(&door, &admin, "CreatePolicyVersion", version)
-        .await
-        .ok();
+    let made = ask(&s3, &admin, "CreatePolicyVersion", version).await.ok();
     assert_eq!(made.element("VersionId").unwrap(), "v2");
-    door.send(get()).await.is(403, "AccessDenied");
+    s3.send(get()).await.is(403, "AccessDenied");
     let one = &[policy, ("VersionId", "v1")];
-    let shown = ask(&door, &admin, "GetPolicyVersion", one).await.ok();
+    let shown = ask(&s3, &admin, "GetPolicyVersion", one).await.ok();
     assert_eq!(shown.element("Document").unwrap(), encode(GET));
-    ask(&door, &admin, "SetDefaultPolicyVersion", one)
-        .await
-        .ok();
-    door.send(get()).await.ok();
-    ask(&door, &admin, "DeletePolicyVersion", one)
+    ask(&s3, &admin, "SetDefaultPolicyVersion", one).await.ok();
+    s3.send(get()).await.ok();
+    ask(&s3, &admin, "DeletePolicyVersion", one)
         .await
         .is(409, "DeleteConflict");
     ask(
-        &door,
+        &s3,
         &admin,
         "DeletePolicyVersion",
         &[policy, ("VersionId", "v2")],
@@ -348,36 +347,36 @@ async fn managed_policies_have_versions() {
     .await
     .ok();
     for n in 3..7 {
-        let made = ask(&door, &admin, "CreatePolicyVersion", &version[..2])
+        let made = ask(&s3, &admin, "CreatePolicyVersion", &version[..2])
             .await
             .ok();
         assert_eq!(made.element("VersionId").unwrap(), format!("v{n}"));
     }
-    ask(&door, &admin, "CreatePolicyVersion", &version[..2])
+    ask(&s3, &admin, "CreatePolicyVersion", &version[..2])
         .await
         .is(409, "LimitExceeded");
-    let entities = ask(&door, &admin, "ListEntitiesForPolicy", &[policy])
+    let entities = ask(&s3, &admin, "ListEntitiesForPolicy", &[policy])
         .await
         .ok();
     assert_eq!(entities.element("UserName").unwrap(), "alice");
-    ask(&door, &admin, "DeletePolicy", &[policy])
+    ask(&s3, &admin, "DeletePolicy", &[policy])
         .await
         .is(409, "DeleteConflict");
     ask(
-        &door,
+        &s3,
         &admin,
         "DetachUserPolicy",
         &[("UserName", "alice"), policy],
     )
     .await
     .ok();
-    door.send(get()).await.is(403, "AccessDenied");
+    s3.send(get()).await.is(403, "AccessDenied");
     for n in 3..7 {
         let old = &[policy, ("VersionId", &*format!("v{n}"))];
-        ask(&door, &admin, "DeletePolicyVersion", old).await.ok();
+        ask(&s3, &admin, "DeletePolicyVersion", old).await.ok();
     }
-    ask(&door, &admin, "DeletePolicy", &[policy]).await.ok();
-    ask(&door, &admin, "GetPolicy", &[policy])
+    ask(&s3, &admin, "DeletePolicy", &[policy]).await.ok();
+    ask(&s3, &admin, "GetPolicy", &[policy])
         .await
         .is(404, "NoSuchEntity");
 }

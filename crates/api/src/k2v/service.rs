@@ -28,7 +28,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{Answer, empty};
 use crate::s3::sigv4::Verifier;
 use crate::s3::target::Target;
-use crate::serve::{Body, BoxError, Door, Limits, Metrics, Rates};
+use crate::serve::{Body, BoxError, Limits, Metrics, Rates, Service};
 
 pub use permit::Permit;
 
@@ -151,7 +151,7 @@ impl Endpoint for K2v {
     fn add_headers(&self, _: &RequestHead, _: &Learned, _: &mut Answer) {}
 }
 
-impl Door for K2v {
+impl Service for K2v {
     fn limits(&self) -> Limits {
         self.0.frontend.limits
     }

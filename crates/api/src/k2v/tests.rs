@@ -19,8 +19,8 @@ use super::service::{K2v, K2vConfig};
 use super::sign::{Signer, Unsigned};
 use crate::serve::{Limits, Rates, Stopping};
 
-struct Door {
-    k2v: K2v,
+struct Endpoint {
+    service: K2v,
     model: Model,
     signer: Signer,
     /// The server stops once this is dropped.
@@ -51,8 +51,8 @@ impl Answered {
     }
 }
 
-impl Door {
-    async fn new() -> Door {
+impl Endpoint {
+    async fn new() -> Endpoint {
         let cluster = Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap();
         let model = Model::open(cluster).await.unwrap();
         let key = model.create_access_key("key", false).await.unwrap();
@@ -65,15 +65,15 @@ impl Door {
         };
         let (clock, random) = (Arc::new(SystemClock), SeededRandom::new(1));
         let mut registry = Registry::default();
-        let k2v = K2v::new(model.clone(), config, &mut registry, clock, &random);
+        let service = K2v::new(model.clone(), config, &mut registry, clock, &random);
         let signer = Signer {
             access_key: key.id.clone(),
             secret_key: key.secret.expose().to_owned(),
             region: "us-east-1".into(),
         };
         let (runs, stopping) = Stopping::channel();
-        Door {
-            k2v,
+        Endpoint {
+            service,
             model,
             signer,
             runs: Mutex::new(Some(runs)),
@@ -106,7 +106,7 @@ impl Door {
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
-        let (parts, body) = self.k2v.handle(request).await.into_parts();
+        let (parts, body) = self.service.handle(request).await.into_parts();
         Answered {
             status: parts.status.as_u16(),
             headers: parts.headers,
@@ -127,52 +127,50 @@ impl Door {
 
 #[tokio::test]
 async fn an_item_is_inserted_read_and_deleted() {
-    let door = Door::new().await;
-    door.item(&Method::GET, None, b"")
-        .await
-        .is(404, "NoSuchKey");
-    assert_eq!(door.item(&Method::PUT, None, b"one").await.status, 204);
-    assert_eq!(door.item(&Method::PUT, None, b"two").await.status, 204);
-    let both = door.item(&Method::GET, None, b"").await;
+    let k2v = Endpoint::new().await;
+    k2v.item(&Method::GET, None, b"").await.is(404, "NoSuchKey");
+    assert_eq!(k2v.item(&Method::PUT, None, b"one").await.status, 204);
+    assert_eq!(k2v.item(&Method::PUT, None, b"two").await.status, 204);
+    let both = k2v.item(&Method::GET, None, b"").await;
     let values = [STANDARD.encode("one"), STANDARD.encode("two")];
     assert_eq!((both.status, both.json()), (200, json!(values)));
     let token = both.token();
-    door.item(&Method::DELETE, None, b"")
+    k2v.item(&Method::DELETE, None, b"")
         .await
         .is(400, "InvalidRequest");
-    door.item(&Method::DELETE, Some("wrong"), b"")
+    k2v.item(&Method::DELETE, Some("wrong"), b"")
         .await
         .is(400, "InvalidRequest");
-    let deleted = door.item(&Method::DELETE, Some(&token), b"").await;
+    let deleted = k2v.item(&Method::DELETE, Some(&token), b"").await;
     assert_eq!(deleted.status, 204);
-    let gone = door.item(&Method::GET, None, b"").await;
+    let gone = k2v.item(&Method::GET, None, b"").await;
     assert_eq!(gone.json(), json!([null]));
     let query = [
         ("sort_key", "s k/ö"),
         ("causality_token", &*gone.token()),
         ("timeout", "0"),
     ];
-    let polled = door.send("GET", Some("p/ä b"), &query, &[], b"").await;
+    let polled = k2v.send("GET", Some("p/ä b"), &query, &[], b"").await;
     assert_eq!((polled.status, polled.body.len()), (304, 0));
     let query = [("sort_key", "s k/ö"), ("causality_token", &*token)];
-    let polled = door.send("GET", Some("p/ä b"), &query, &[], b"").await;
+    let polled = k2v.send("GET", Some("p/ä b"), &query, &[], b"").await;
     assert_eq!((polled.status, polled.json()), (200, json!([null])));
 }
 
 #[tokio::test]
 async fn batches_repeat_their_searches() {
-    let door = Door::new().await;
+    let k2v = Endpoint::new().await;
     let inserts = json!([
         {"pk": "p", "sk": "a", "ct": null, "v": "QQ=="},
         {"pk": "p", "sk": "b", "ct": null, "v": "Qg"},
         {"pk": "q", "sk": "a", "v": "QQ=="},
     ]);
     let inserts = serde_json::to_vec(&inserts).unwrap();
-    let inserted = door.send("POST", None, &[], &[], &inserts).await;
+    let inserted = k2v.send("POST", None, &[], &[], &inserts).await;
     assert_eq!(inserted.status, 204);
     let search = br#"[{"partitionKey": "p", "limit": 1}]"#;
     for (method, query) in [("POST", &[("search", "")][..]), ("SEARCH", &[])] {
-        let found = door.send(method, None, query, &[], search).await;
+        let found = k2v.send(method, None, query, &[], search).await;
         let mut found = found.json();
         assert!(found[0]["items"][0]["ct"].take().is_string());
         let expected = json!([{
@@ -183,7 +181,7 @@ async fn batches_repeat_their_searches() {
         }]);
         assert_eq!(found, expected);
     }
-    let index = door.send("GET", None, &[("start", "q")], &[], b"").await;
+    let index = k2v.send("GET", None, &[("start", "q")], &[], b"").await;
     let expected = json!({
         "prefix": null, "start": "q", "end": null, "limit": null, "reverse": false,
         "partitionKeys": [{"pk": "q", "entries": 1, "conflicts": 0, "values": 1, "bytes": 1}],
@@ -191,7 +189,7 @@ async fn batches_repeat_their_searches() {
     });
     assert_eq!(index.json(), expected);
     let deletion = br#"[{"partitionKey": "p", "prefix": "a"}]"#;
-    let deleted = door
+    let deleted = k2v
         .send("POST", None, &[("delete", "")], &[], deletion)
         .await;
     let expected = json!([{
@@ -203,21 +201,21 @@ async fn batches_repeat_their_searches() {
 
 #[tokio::test]
 async fn permissions_are_those_of_objects() {
-    let door = Door::new().await;
+    let k2v = Endpoint::new().await;
     let change = |read, write| GrantChange {
         read: Some(read),
         write: Some(write),
         owner: Some(false),
     };
     let (get, put) = (Method::GET, Method::PUT);
-    let id = door.signer.access_key.clone();
-    let grant = |read, write| door.model.change_grant("bucket", &id, change(read, write));
+    let id = k2v.signer.access_key.clone();
+    let grant = |read, write| k2v.model.change_grant("bucket", &id, change(read, write));
     grant(false, true).await.unwrap();
-    assert_eq!(door.item(&put, None, b"v").await.status, 204);
-    door.item(&get, None, b"").await.is(403, "AccessDenied");
+    assert_eq!(k2v.item(&put, None, b"v").await.status, 204);
+    k2v.item(&get, None, b"").await.is(403, "AccessDenied");
     grant(true, false).await.unwrap();
-    door.item(&put, None, b"v").await.is(403, "AccessDenied");
-    let read = door.item(&get, None, b"").await;
+    k2v.item(&put, None, b"v").await.is(403, "AccessDenied");
+    let read = k2v.item(&get, None, b"").await;
     assert_eq!(read.status, 200);
     // A permission that ends during a poll ends the poll without the value.
     let token = read.token();
@@ -226,11 +224,11 @@ async fn permissions_are_those_of_objects() {
         ("causality_token", &*token),
         ("timeout", "2"),
     ];
-    let poll = door.send("GET", Some("p/ä b"), &query, &[], b"");
+    let poll = k2v.send("GET", Some("p/ä b"), &query, &[], b"");
     let revoke = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         grant(false, true).await.unwrap();
-        assert_eq!(door.item(&put, None, b"w").await.status, 204);
+        assert_eq!(k2v.item(&put, None, b"w").await.status, 204);
     };
     let (polled, ()) = tokio::join!(poll, revoke);
     polled.is(403, "AccessDenied");
@@ -239,16 +237,16 @@ async fn permissions_are_those_of_objects() {
 /// A refused batch changes nothing, and what is left out of a document is no deletion.
 #[tokio::test]
 async fn refused_batches_change_nothing() {
-    let door = Door::new().await;
+    let k2v = Endpoint::new().await;
     let batch = async |query: &[(&str, &str)], document: Value| {
         let body = document.to_string();
-        door.send("POST", None, query, &[], body.as_bytes()).await
+        k2v.send("POST", None, query, &[], body.as_bytes()).await
     };
     let kept = json!([{"pk": "p", "sk": "a", "v": STANDARD.encode("kept")}]);
     assert_eq!(batch(&[], kept).await.status, 204);
     let item = async || {
         let query = [("sort_key", "a")];
-        door.send("GET", Some("p"), &query, &[], b"").await
+        k2v.send("GET", Some("p"), &query, &[], b"").await
     };
     let token = item().await.token();
     let large = |text: &str| STANDARD.encode(text.repeat(200 << 10));
@@ -277,7 +275,7 @@ async fn refused_batches_change_nothing() {
     }
     assert_eq!(item().await.json(), json!([STANDARD.encode("kept")]));
     let query = [("sort_key", "a")];
-    door.send("GET", Some("q"), &query, &[], b"")
+    k2v.send("GET", Some("q"), &query, &[], b"")
         .await
         .is(404, "NoSuchKey");
 }
@@ -285,26 +283,26 @@ async fn refused_batches_change_nothing() {
 /// A poll that waited is decided about with what counts then.
 #[tokio::test(start_paused = true)]
 async fn a_poll_tells_nothing_to_a_key_that_was_disabled_meanwhile() {
-    let door = Door::new().await;
-    door.item(&Method::PUT, None, b"one").await;
-    let token = door.item(&Method::GET, None, b"").await.token();
-    let bucket = door.model.bucket("bucket").unwrap().unwrap();
+    let k2v = Endpoint::new().await;
+    k2v.item(&Method::PUT, None, b"one").await;
+    let token = k2v.item(&Method::GET, None, b"").await.token();
+    let bucket = k2v.model.bucket("bucket").unwrap().unwrap();
     let query = [
         ("sort_key", "s k/ö"),
         ("causality_token", &*token),
         ("timeout", "60"),
     ];
-    let poll = door.send("GET", Some("p/ä b"), &query, &[], b"");
+    let poll = k2v.send("GET", Some("p/ä b"), &query, &[], b"");
     let meanwhile = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let disabled = door.model.set_key_disabled(&door.signer.access_key, true);
+        let disabled = k2v.model.set_key_disabled(&k2v.signer.access_key, true);
         disabled.await.unwrap();
         let insert = archipel_model::k2v::Insert {
             name: archipel_model::k2v::ItemName::new("p/ä b", "s k/ö").unwrap(),
             token: None,
             value: Some(Bytes::from_static(b"secret")),
         };
-        door.model.insert_item(&bucket, &insert).await.unwrap();
+        k2v.model.insert_item(&bucket, &insert).await.unwrap();
     };
     let (polled, ()) = tokio::join!(poll, meanwhile);
     polled.is(403, "InvalidAccessKeyId");
@@ -312,19 +310,19 @@ async fn a_poll_tells_nothing_to_a_key_that_was_disabled_meanwhile() {
 
 #[tokio::test(start_paused = true)]
 async fn polls_that_wait_are_answered_when_the_server_stops() {
-    let door = Door::new().await;
-    door.item(&Method::PUT, None, b"one").await;
-    let token = door.item(&Method::GET, None, b"").await.token();
+    let k2v = Endpoint::new().await;
+    k2v.item(&Method::PUT, None, b"one").await;
+    let token = k2v.item(&Method::GET, None, b"").await.token();
     let query = [("sort_key", "s k/ö"), ("causality_token", &*token)];
-    let of_item = door.send("GET", Some("p/ä b"), &query, &[], b"");
-    let first = door.send("POST", Some("p/ä b"), &[("poll_range", "")], &[], b"{}");
+    let of_item = k2v.send("GET", Some("p/ä b"), &query, &[], b"");
+    let first = k2v.send("POST", Some("p/ä b"), &[("poll_range", "")], &[], b"{}");
     let marker = first.await.json()["seenMarker"].clone();
     let document = json!({ "seenMarker": marker }).to_string();
     let range = [("poll_range", "")];
-    let of_range = door.send("POST", Some("p/ä b"), &range, &[], document.as_bytes());
+    let of_range = k2v.send("POST", Some("p/ä b"), &range, &[], document.as_bytes());
     let stop = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        door.runs.lock().take();
+        k2v.runs.lock().take();
     };
     let (of_item, of_range, ()) = tokio::join!(of_item, of_range, stop);
     for polled in [of_item, of_range] {
@@ -336,8 +334,8 @@ async fn polls_that_wait_are_answered_when_the_server_stops() {
 /// Clients of HTTP/2 take content in an answer to HEAD for an error of the connection.
 #[tokio::test]
 async fn an_answer_to_head_has_no_content() {
-    let door = Door::new().await;
-    let answered = door
+    let k2v = Endpoint::new().await;
+    let answered = k2v
         .send("HEAD", Some("p"), &[("sort_key", "s")], &[], b"")
         .await;
     assert_eq!((answered.status, answered.body.len()), (405, 0));
@@ -345,14 +343,14 @@ async fn an_answer_to_head_has_no_content() {
 
 #[tokio::test]
 async fn errors_name_the_parameter() {
-    let door = Door::new().await;
+    let k2v = Endpoint::new().await;
     let unknown = [("sort_key", "s"), ("foo", "1")];
     for (pk, query, name) in [
         (Some("p"), &[][..], "sort_key: "),
         (Some("p"), &unknown, "foo: "),
         (None, &[("limit", "x")], "limit: "),
     ] {
-        let answered = door.send("GET", pk, query, &[], b"").await;
+        let answered = k2v.send("GET", pk, query, &[], b"").await;
         answered.is(400, "InvalidArgument");
         let message = answered.json()["message"].clone();
         assert!(message.as_str().unwrap().starts_with(name), "{message}");
@@ -361,8 +359,8 @@ async fn errors_name_the_parameter() {
 
 #[tokio::test]
 async fn a_client_gets_the_form_that_it_names() {
-    let door = Door::new().await;
-    door.item(&Method::PUT, None, b"one").await;
+    let k2v = Endpoint::new().await;
+    k2v.item(&Method::PUT, None, b"one").await;
     let (text, value) = ("application/json", "application/octet-stream");
     for (accept, kind) in [
         ("application/json, text/plain, */*", text),
@@ -374,25 +372,25 @@ async fn a_client_gets_the_form_that_it_names() {
     ] {
         let query = [("sort_key", "s k/ö")];
         let headers = [("accept", accept)];
-        let answered = door.send("GET", Some("p/ä b"), &query, &headers, b"").await;
+        let answered = k2v.send("GET", Some("p/ä b"), &query, &headers, b"").await;
         assert_eq!(answered.headers["content-type"], kind, "{accept}");
     }
     let refused = [("accept", "application/octet-stream;q=0.0")];
     let query = [("sort_key", "s k/ö")];
-    let answered = door.send("GET", Some("p/ä b"), &query, &refused, b"").await;
+    let answered = k2v.send("GET", Some("p/ä b"), &query, &refused, b"").await;
     answered.is(406, "NotAcceptable");
 }
 
 #[tokio::test]
 async fn unsigned_and_wrongly_signed_requests_are_refused() {
-    let mut door = Door::new().await;
+    let mut k2v = Endpoint::new().await;
     let unsigned = Request::get("http://localhost/bucket/p?sort_key=s")
         .header("host", "localhost")
         .body(Full::new(Bytes::new()))
         .unwrap();
-    assert_eq!(door.k2v.handle(unsigned).await.status(), 403);
-    door.signer.secret_key.push('x');
-    door.item(&Method::GET, None, b"")
+    assert_eq!(k2v.service.handle(unsigned).await.status(), 403);
+    k2v.signer.secret_key.push('x');
+    k2v.item(&Method::GET, None, b"")
         .await
         .is(403, "SignatureDoesNotMatch");
 }

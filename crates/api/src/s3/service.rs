@@ -24,7 +24,7 @@ use super::s3_control;
 use super::sigv4::Verifier;
 use super::slow;
 use crate::iam;
-use crate::serve::{Door, Limits, Metrics};
+use crate::serve::{Limits, Metrics, Service};
 
 use exchange::Exchange;
 
@@ -166,7 +166,7 @@ impl Endpoint for S3 {
     }
 }
 
-impl Door for S3 {
+impl Service for S3 {
     fn limits(&self) -> Limits {
         self.0.frontend.limits
     }

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Addresses, Body, Door, Endless, Peer, Secure, Stopping, spans};
+use super::{Addresses, Body, Endless, Peer, Secure, Service, Stopping, spans};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -47,23 +47,23 @@ pub struct Common {
 /// Serves a connection while requests come or answers move. `secure` says that the stream is a TLS
 /// session.
 pub async fn serve<D, T>(
-    door: D,
+    service: D,
     builder: Builder<TokioExecutor>,
     common: Common,
     stream: T,
     peer: Option<Peer>,
     secure: bool,
 ) where
-    D: Door,
+    D: Service,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let _counted = door.metrics().connected();
-    let period = door.limits().write_stall;
-    let proxies = door.limits().proxies;
+    let _counted = service.metrics().connected();
+    let period = service.limits().write_stall;
+    let proxies = service.limits().proxies;
     let activity = Arc::new(Activity::default());
     let mut stopping = common.stopping.clone();
     let stream = TokioIo::new(StallLimited::new(stream, period));
-    let service = service_fn({
+    let handler = service_fn({
         let activity = activity.clone();
         move |mut request: Request<Incoming>| {
             if let Some(peer) = peer {
@@ -76,10 +76,10 @@ pub async fn serve<D, T>(
             let stopping = Stopping(common.stopping.clone());
             request.extensions_mut().insert(stopping);
             let request = Box::new(request);
-            handle(door.clone(), activity.clone(), common.clone(), request)
+            handle(service.clone(), activity.clone(), common.clone(), request)
         }
     });
-    let connection = builder.serve_connection(stream, service);
+    let connection = builder.serve_connection(stream, handler);
     let mut connection = std::pin::pin!(connection);
     let (mut quiet, mut seen, mut stops) = (0, 0, false);
     let stop = async {
@@ -152,8 +152,8 @@ impl Drop for Handling {
 
 /// Answers a request. The request and its answering are boxed: an argument keeps its room also after
 /// its value has moved, and HTTP/1.1 keeps room for this future as long as the connection lives.
-async fn handle<D: Door>(
-    door: D,
+async fn handle<D: Service>(
+    service: D,
     activity: Arc<Activity>,
     common: Common,
     request: Box<Request<Incoming>>,
@@ -163,7 +163,7 @@ async fn handle<D: Door>(
         let client = request.extensions().get::<Peer>();
         let of_address = client.map(|client| common.requests.place(client.0));
         if matches!(of_address, Some(None)) {
-            door.metrics().refused();
+            service.metrics().refused();
             return Ok(too_many_requests());
         }
         // The semaphore is never closed.
@@ -173,7 +173,7 @@ async fn handle<D: Door>(
     };
     let handling = Handling::begin(&activity);
     let span = spans::begin(&common.tracer, &request);
-    let mut answer = Box::pin(span.within(door.answer(*request))).await;
+    let mut answer = Box::pin(span.within(service.answer(*request))).await;
     spans::answered(&span, &answer);
     drop(handling);
     // The sender is dropped when the server shall stop.

@@ -1,4 +1,4 @@
-//! Serves a [`Door`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All endpoints for users share
+//! Serves a [`Service`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All endpoints for users share
 //! it.
 //!
 //! Bounded: connections, those of an address, headers, time for headers, pauses of bodies and answers, streams and
@@ -56,7 +56,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// An endpoint behind a listener: it answers the requests. A clone is the same endpoint.
-pub trait Door: Clone + Send + Sync + 'static {
+pub trait Service: Clone + Send + Sync + 'static {
     /// Returns the limits on clients.
     fn limits(&self) -> Limits;
 
@@ -177,14 +177,14 @@ const LAST_HANDSHAKE: Duration = Duration::from_millis(500);
 
 /// Serves until `shutdown` resolves. Requests in progress then have a limited time to end. `tracer` begins
 /// the spans of requests.
-pub async fn serve<D: Door>(
+pub async fn serve<D: Service>(
     listeners: Vec<TcpListener>,
-    door: D,
+    service: D,
     tls: Option<Tls>,
     tracer: Tracer,
     shutdown: impl Future<Output = ()>,
 ) {
-    let limits = door.limits();
+    let limits = service.limits();
     let places = Arc::new(Semaphore::new(limits.connections));
     let addresses = Addresses::new(limits);
     let (stop, stopping) = watch::channel(());
@@ -201,7 +201,7 @@ pub async fn serve<D: Door>(
     };
     for listener in listeners {
         let acceptor = Acceptor {
-            door: door.clone(),
+            service: service.clone(),
             handshakes: tls.as_ref().map(Tls::for_endpoints),
             roomy: builder(limits, ROOMY),
             narrow: builder(limits, narrow),
@@ -249,7 +249,7 @@ pub struct Peer(pub IpAddr);
 
 /// Accepts on one listener.
 struct Acceptor<D> {
-    door: D,
+    service: D,
     /// `None` for plain text.
     handshakes: Option<Handshakes>,
     roomy: Builder<TokioExecutor>,
@@ -259,7 +259,7 @@ struct Acceptor<D> {
     common: Common,
 }
 
-impl<D: Door> Acceptor<D> {
+impl<D: Service> Acceptor<D> {
     async fn run(mut self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
@@ -321,14 +321,14 @@ impl<D: Door> Acceptor<D> {
         // Answers are written in large pieces: waiting for more gains nothing.
         let _ = stream.set_nodelay(true);
         let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
-        let (door, builder) = (self.door.clone(), self.builder());
+        let (service, builder) = (self.service.clone(), self.builder());
         let common = self.common.clone();
         let handshakes = self.handshakes.clone();
         let of_address = peer.map_or(Ok(None), |peer| {
             self.addresses.place(peer.0).map(Some).ok_or(())
         });
         if of_address.is_err() {
-            door.metrics().refused();
+            service.metrics().refused();
             if handshakes.is_none() {
                 // It is lost only if the client is gone, too.
                 let _ = stream.try_write(TOO_MANY);
@@ -339,12 +339,12 @@ impl<D: Door> Acceptor<D> {
                 return;
             };
             match handshakes {
-                None => connection::serve(door, builder, common, stream, peer, false).await,
+                None => connection::serve(service, builder, common, stream, peer, false).await,
                 Some(handshakes) => {
-                    let limit = door.limits().header_time;
+                    let limit = service.limits().header_time;
                     let stopping = common.stopping.clone();
                     if let Some(stream) = greet(&handshakes, stream, limit, stopping).await {
-                        connection::serve(door, builder, common, stream, peer, true).await;
+                        connection::serve(service, builder, common, stream, peer, true).await;
                     }
                 }
             }
@@ -354,7 +354,7 @@ impl<D: Door> Acceptor<D> {
 
     /// Returns the settings of the next connection, which has its place already.
     fn builder(&self) -> Builder<TokioExecutor> {
-        let connections = self.door.limits().connections;
+        let connections = self.service.limits().connections;
         let open = connections - self.places.available_permits();
         if open <= ROOMY_CONNECTIONS {
             self.roomy.clone()

@@ -6,14 +6,14 @@ use archipel_model::{AccessKey, Secret};
 use bytes::Bytes;
 
 use crate::iam::tests::{administrator, ask as iam, form};
-use crate::s3::tests::client::{Door, Reply, presigned, signed, signed_for};
+use crate::s3::tests::client::{Endpoint, Reply, presigned, signed, signed_for};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
 /// A role that users of the account may assume if their policies say so, and that may read.
-async fn make_role(door: &Door, admin: &AccessKey, trust: &str) -> String {
+async fn make_role(s3: &Endpoint, admin: &AccessKey, trust: &str) -> String {
     let role = &[("RoleName", "reader"), ("AssumeRolePolicyDocument", trust)];
-    let made = iam(door, admin, "CreateRole", role).await.ok();
+    let made = iam(s3, admin, "CreateRole", role).await.ok();
     let policy = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
         "Action": ["s3:GetObject", "s3:PutObject"], "Resource": "arn:aws:s3:::bucket/*"}]}"#;
     let policy = &[
@@ -21,13 +21,13 @@ async fn make_role(door: &Door, admin: &AccessKey, trust: &str) -> String {
         ("PolicyName", "p"),
         ("PolicyDocument", policy),
     ];
-    iam(door, admin, "PutRolePolicy", policy).await.ok();
+    iam(s3, admin, "PutRolePolicy", policy).await.ok();
     made.element("Arn").unwrap()
 }
 
-async fn sts(door: &Door, key: &AccessKey, action: &str, parameters: &[(&str, &str)]) -> Reply {
+async fn sts(s3: &Endpoint, key: &AccessKey, action: &str, parameters: &[(&str, &str)]) -> Reply {
     let body = form(action, "2011-06-15", parameters);
-    door.send(signed_for("sts", key, "POST", "/", &[FORM], body))
+    s3.send(signed_for("sts", key, "POST", "/", &[FORM], body))
         .await
 }
 
@@ -41,9 +41,9 @@ fn credentials(reply: &Reply) -> (AccessKey, String) {
     )
 }
 
-async fn get(door: &Door, key: &AccessKey, token: &str) -> Reply {
+async fn get(s3: &Endpoint, key: &AccessKey, token: &str) -> Reply {
     let token = [("x-amz-security-token", token)];
-    door.send(signed(key, "GET", "/bucket/key", &token, Bytes::new()))
+    s3.send(signed(key, "GET", "/bucket/key", &token, Bytes::new()))
         .await
 }
 
@@ -52,25 +52,25 @@ const ACCOUNT: &str = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "All
 
 #[tokio::test]
 async fn a_role_is_assumed_and_its_session_reads() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
-    door.put("/bucket/key", "content").await.ok();
-    let arn = make_role(&door, &admin, ACCOUNT).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
+    s3.put("/bucket/key", "content").await.ok();
+    let arn = make_role(&s3, &admin, ACCOUNT).await;
     let assume = &[("RoleArn", &*arn), ("RoleSessionName", "job")];
     // The policy of the role lets the account decide, and nothing allows this key anything.
-    sts(&door, &door.key, "AssumeRole", assume)
+    sts(&s3, &s3.key, "AssumeRole", assume)
         .await
         .is(403, "AccessDenied");
-    let assumed = sts(&door, &admin, "AssumeRole", assume).await.ok();
+    let assumed = sts(&s3, &admin, "AssumeRole", assume).await.ok();
     let (key, token) = credentials(&assumed);
     assert!(
         assumed
             .text()
             .contains("arn:aws:sts::000000000000:assumed-role/reader/job")
     );
-    assert_eq!(get(&door, &key, &token).await.ok().text(), "content");
+    assert_eq!(get(&s3, &key, &token).await.ok().text(), "content");
     let deleted = [("x-amz-security-token", &*token)];
-    door.send(signed(
+    s3.send(signed(
         &key,
         "DELETE",
         "/bucket/key",
@@ -88,22 +88,22 @@ async fn a_role_is_assumed_and_its_session_reads() {
     );
     let request = http::Request::get(url).header("host", "127.0.0.1");
     let request = request.body(http_body_util::Full::default()).unwrap();
-    assert_eq!(door.send(request).await.ok().text(), "content");
+    assert_eq!(s3.send(request).await.ok().text(), "content");
 
     // The key without its token, another token, and the token with another key.
-    door.send(signed(&key, "GET", "/bucket/key", &[], Bytes::new()))
+    s3.send(signed(&key, "GET", "/bucket/key", &[], Bytes::new()))
         .await
         .is(403, "InvalidAccessKeyId");
-    get(&door, &key, "AAAA").await.is(400, "InvalidToken");
-    get(&door, &door.key, &token).await.is(400, "InvalidToken");
+    get(&s3, &key, "AAAA").await.is(400, "InvalidToken");
+    get(&s3, &s3.key, &token).await.is(400, "InvalidToken");
     let forged = AccessKey::new(key.id.clone(), Secret::new("x".repeat(40)));
-    get(&door, &forged, &token)
+    get(&s3, &forged, &token)
         .await
         .is(403, "SignatureDoesNotMatch");
 
     let with_token = &[FORM, ("x-amz-security-token", &*token)];
     let body = form("GetCallerIdentity", "2011-06-15", &[]);
-    let who = door
+    let who = s3
         .send(signed_for("sts", &key, "POST", "/", with_token, body))
         .await
         .ok();
@@ -114,23 +114,23 @@ async fn a_role_is_assumed_and_its_session_reads() {
     assert!(who.element("UserId").unwrap().ends_with(":job"));
 
     // The session ends with the key that asked for it.
-    door.model.set_key_disabled(&admin.id, true).await.unwrap();
-    get(&door, &key, &token).await.is(403, "InvalidAccessKeyId");
-    door.model.set_key_disabled(&admin.id, false).await.unwrap();
-    get(&door, &key, &token).await.ok();
+    s3.model.set_key_disabled(&admin.id, true).await.unwrap();
+    get(&s3, &key, &token).await.is(403, "InvalidAccessKeyId");
+    s3.model.set_key_disabled(&admin.id, false).await.unwrap();
+    get(&s3, &key, &token).await.ok();
     let policy = &[("RoleName", "reader"), ("PolicyName", "p")];
-    iam(&door, &admin, "DeleteRolePolicy", policy).await.ok();
-    get(&door, &key, &token).await.is(403, "AccessDenied");
-    iam(&door, &admin, "DeleteRole", &policy[..1]).await.ok();
-    get(&door, &key, &token).await.is(403, "InvalidAccessKeyId");
+    iam(&s3, &admin, "DeleteRolePolicy", policy).await.ok();
+    get(&s3, &key, &token).await.is(403, "AccessDenied");
+    iam(&s3, &admin, "DeleteRole", &policy[..1]).await.ok();
+    get(&s3, &key, &token).await.is(403, "InvalidAccessKeyId");
 }
 
 #[tokio::test]
 async fn a_policy_limits_a_session() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
-    door.put("/bucket/key", "content").await.ok();
-    let arn = make_role(&door, &admin, ACCOUNT).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
+    s3.put("/bucket/key", "content").await.ok();
+    let arn = make_role(&s3, &admin, ACCOUNT).await;
     let only = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow",
         "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/other/*"}}"#;
     let assume = &[
@@ -138,17 +138,17 @@ async fn a_policy_limits_a_session() {
         ("RoleSessionName", "job"),
         ("Policy", only),
     ];
-    let (key, token) = credentials(&sts(&door, &admin, "AssumeRole", assume).await.ok());
-    get(&door, &key, &token).await.is(403, "AccessDenied");
+    let (key, token) = credentials(&sts(&s3, &admin, "AssumeRole", assume).await.ok());
+    get(&s3, &key, &token).await.is(403, "AccessDenied");
     let read_only = (
         "PolicyArns.member.1.arn",
         "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess",
     );
     let assume = &[assume[0], assume[1], read_only];
-    let (key, token) = credentials(&sts(&door, &admin, "AssumeRole", assume).await.ok());
-    get(&door, &key, &token).await.ok();
+    let (key, token) = credentials(&sts(&s3, &admin, "AssumeRole", assume).await.ok());
+    get(&s3, &key, &token).await.ok();
     let put = [("x-amz-security-token", &*token)];
-    door.send(signed(&key, "PUT", "/bucket/key", &put, Bytes::new()))
+    s3.send(signed(&key, "PUT", "/bucket/key", &put, Bytes::new()))
         .await
         .is(403, "AccessDenied");
     for (parameters, status, code) in [
@@ -190,7 +190,7 @@ async fn a_policy_limits_a_session() {
             "AccessDenied",
         ),
     ] {
-        sts(&door, &admin, "AssumeRole", parameters)
+        sts(&s3, &admin, "AssumeRole", parameters)
             .await
             .is(status, code);
     }
@@ -198,23 +198,23 @@ async fn a_policy_limits_a_session() {
 
 #[tokio::test]
 async fn a_session_token_acts_for_the_key_itself() {
-    let door = Door::open().await;
-    door.put("/bucket/key", "content").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/key", "content").await.ok();
     let reply = sts(
-        &door,
-        &door.key,
+        &s3,
+        &s3.key,
         "GetSessionToken",
         &[("DurationSeconds", "900")],
     )
     .await
     .ok();
     let (key, token) = credentials(&reply);
-    get(&door, &key, &token).await.ok();
+    get(&s3, &key, &token).await.ok();
     let with_token = &[FORM, ("x-amz-security-token", &*token)];
     let body = form("GetSessionToken", "2011-06-15", &[]);
-    door.send(signed_for("sts", &key, "POST", "/", with_token, body))
+    s3.send(signed_for("sts", &key, "POST", "/", with_token, body))
         .await
         .is(403, "AccessDenied");
-    door.model.delete_access_key(&door.key.id).await.unwrap();
-    get(&door, &key, &token).await.is(403, "InvalidAccessKeyId");
+    s3.model.delete_access_key(&s3.key.id).await.unwrap();
+    get(&s3, &key, &token).await.is(403, "InvalidAccessKeyId");
 }

@@ -19,7 +19,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
 use crate::s3::target::host as host_of;
 use crate::s3::uri::Query;
-use crate::serve::{Body, Door, Limits, Metrics, Rates};
+use crate::serve::{Body, Limits, Metrics, Rates, Service};
 
 /// Where proxies ask whether a domain is a website.
 const CHECK_PATH: &str = "/check";
@@ -98,7 +98,7 @@ impl Endpoint for Web {
     }
 }
 
-impl Door for Web {
+impl Service for Web {
     fn limits(&self) -> Limits {
         self.0.frontend.limits
     }

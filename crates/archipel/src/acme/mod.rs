@@ -7,14 +7,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`client`] | requests to the authority |
-//! | [`door`] | the listener for plain HTTP |
+//! | [`plain`] | the listener for plain HTTP |
 //! | [`files`] | a copy of each certificate, for a start without the other nodes |
 //! | [`order`] | an order |
 
 mod client;
-pub mod door;
 pub mod files;
 mod order;
+pub mod plain;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

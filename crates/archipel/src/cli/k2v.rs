@@ -18,7 +18,7 @@ mod client;
 
 /// The K2V server, and the key to use.
 #[derive(Args)]
-pub struct Door {
+pub struct Endpoint {
     /// The address of the K2V API
     #[arg(
         long,
@@ -137,12 +137,12 @@ pub enum Command {
 }
 
 /// Runs a subcommand.
-pub async fn run(door: &Door, command: Command) -> Result<(), Failure> {
-    let client = Client::new(door)?;
+pub async fn run(endpoint: &Endpoint, command: Command) -> Result<(), Failure> {
+    let client = Client::new(endpoint)?;
     match command {
         Command::Read { item } => {
             let answer = client.read(&item).await?;
-            show(door, &answer)
+            show(endpoint, &answer)
         }
         Command::Insert { item, value, token } => {
             let value = match value {
@@ -156,13 +156,13 @@ pub async fn run(door: &Door, command: Command) -> Result<(), Failure> {
                     ..ask
                 })
                 .await?;
-            done(door, "inserted")
+            done(endpoint, "inserted")
         }
         Command::Delete { item, token } => {
             let token = client.token_of(&item, token).await?;
             let ask = Ask::item(Method::DELETE, &item).with_token(Some(&token));
             client.send(ask).await?;
-            done(door, "deleted")
+            done(endpoint, "deleted")
         }
         Command::Poll {
             item,
@@ -181,10 +181,12 @@ pub async fn run(door: &Door, command: Command) -> Result<(), Failure> {
                 StatusCode::NOT_MODIFIED => {
                     Err(Failure::new(format!("no change within {seconds} s")))
                 }
-                _ => show(door, &answer),
+                _ => show(endpoint, &answer),
             }
         }
-        Command::Index { bucket, prefix } => index(door, &client, &bucket, prefix.as_deref()).await,
+        Command::Index { bucket, prefix } => {
+            index(endpoint, &client, &bucket, prefix.as_deref()).await
+        }
     }
 }
 
@@ -196,18 +198,18 @@ fn standard_input() -> Result<Vec<u8>, Failure> {
     Ok(value)
 }
 
-fn done(door: &Door, text: &str) -> Result<(), Failure> {
-    match door.json || door.quiet {
+fn done(endpoint: &Endpoint, text: &str) -> Result<(), Failure> {
+    match endpoint.json || endpoint.quiet {
         true => Ok(()),
         false => table::text(text),
     }
 }
 
 /// Prints an item: its values, one a line, and its token.
-fn show(door: &Door, answer: &Answer) -> Result<(), Failure> {
+fn show(endpoint: &Endpoint, answer: &Answer) -> Result<(), Failure> {
     let values: Vec<Option<String>> = answer.document()?;
     let token = answer.token()?;
-    if door.json {
+    if endpoint.json {
         return table::print_json(&serde_json::json!({ "token": token, "values": values }));
     }
     for value in values {
@@ -240,7 +242,7 @@ struct PartitionKey {
 }
 
 async fn index(
-    door: &Door,
+    endpoint: &Endpoint,
     client: &Client,
     bucket: &str,
     prefix: Option<&str>,
@@ -261,7 +263,7 @@ async fn index(
             None => break,
         }
     }
-    if door.json {
+    if endpoint.json {
         return table::print_json(&all);
     }
     let rows = all.iter().map(|key| {

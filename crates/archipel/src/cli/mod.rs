@@ -197,7 +197,7 @@ pub enum Command {
     K2v {
         /// The K2V server, and the key to use.
         #[command(flatten)]
-        door: k2v::Door,
+        endpoint: k2v::Endpoint,
         /// The command.
         #[command(subcommand)]
         command: k2v::Command,

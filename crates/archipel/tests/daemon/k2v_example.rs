@@ -19,7 +19,7 @@ fn rust_example_delivers_mails_and_counts() {
         let counter = Counter::new(&k2v, "visits", "paris");
         counter.add(1).await.unwrap();
         assert_eq!(counter.total().await.unwrap(), 6);
-        let door = k2v.read("flags", "door").await.unwrap().unwrap();
-        assert_eq!(door.values, [Some(b"open".to_vec())]);
+        let beta = k2v.read("flags", "beta").await.unwrap().unwrap();
+        assert_eq!(beta.values, [Some(b"on".to_vec())]);
     });
 }

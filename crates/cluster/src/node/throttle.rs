@@ -67,7 +67,7 @@ impl Kind {
 pub(crate) struct Throttle {
     state: Mutex<State>,
     /// Held by the unit that starts next. The others queue behind it.
-    door: tokio::sync::Mutex<()>,
+    next: tokio::sync::Mutex<()>,
     ended: Notify,
 }
 
@@ -79,7 +79,7 @@ impl Throttle {
     }
 
     async fn begin(&self) -> Working<'_> {
-        let _next = self.door.lock().await;
+        let _next = self.next.lock().await;
         loop {
             let now = Instant::now();
             let begun = self.lock().begin(now);

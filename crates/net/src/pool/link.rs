@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::door::Pass;
+use super::admission::Pass;
 use super::{
     Carrier, Connection, DIAL_TIMEOUT, Dial, Figures, Inner, Lane, REMEMBERED, Usage, UsageGuard,
 };
@@ -51,14 +51,14 @@ impl<C: Carrier> Inner<C> {
                 return;
             };
             // Before it takes any room: an address that is not its own would take a member's.
-            let attempt = match self.door.is_busy() {
+            let attempt = match self.admission.is_busy() {
                 true => self.carrier.validate(attempt),
                 false => Some(attempt),
             };
             let Some(attempt) = attempt else {
                 continue;
             };
-            let Some(pass) = self.door.enter(from) else {
+            let Some(pass) = self.admission.enter(from) else {
                 self.carrier.refuse(attempt);
                 self.refusals.note(from, "too many at once");
                 continue;
@@ -66,7 +66,7 @@ impl<C: Carrier> Inner<C> {
             let inner = self.clone();
             tokio::spawn(async move {
                 match inner.admit(attempt, pass).await {
-                    Ok(()) => inner.door.proven(from),
+                    Ok(()) => inner.admission.proven(from),
                     Err(why) => inner.refusals.note(from, &why),
                 }
             });
@@ -103,7 +103,7 @@ impl<C: Carrier> Inner<C> {
             let dialled = self.carrier.dial(address, expected, lane);
             match tokio::time::timeout(time_limit, dialled).await {
                 Ok(Ok(found)) => {
-                    self.door.proven(address);
+                    self.admission.proven(address);
                     return Ok(found);
                 }
                 Ok(Err(error)) => why = text(&error),

@@ -11,7 +11,7 @@ use archipel_base::NodeId;
 use async_trait::async_trait;
 use tokio::sync::{Notify, mpsc};
 
-use super::door::ROOM;
+use super::admission::ROOM;
 use super::*;
 use crate::identity::Identity;
 use crate::transport::{ReceiveFrames, SendFrames};

@@ -76,7 +76,7 @@ const RETIRED: &[Retired] = &[
     retired(&["left behind"], "lagging, stale or left", EVERYWHERE),
     retired(&["mover", "movers"], "rebalancer", EVERYWHERE),
     retired(&["tally", "tallies"], "usage delta", EVERYWHERE),
-    retired(&["doors"], "endpoints", EVERYWHERE),
+    retired(&["door", "doors"], "endpoint or service", EVERYWHERE),
     retired(&["late freeing"], "startup garbage collection", EVERYWHERE),
     retired(&["dawdle", "dawdles"], "artificial delay", EVERYWHERE),
     retired(&["anew"], "again or from scratch", EVERYWHERE),

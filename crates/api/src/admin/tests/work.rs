@@ -7,7 +7,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::{Door, Trust, admin, ask, audited, get};
+use super::{Service, Trust, admin, ask, audited, get};
 
 #[tokio::test]
 async fn operations_tell_their_progress_and_are_found_by_id() {
@@ -52,7 +52,7 @@ async fn operations_tell_their_progress_and_are_found_by_id() {
 #[tokio::test]
 async fn operations_answer_where_they_can_be_followed() {
     let admin = admin().await;
-    let door = Door::new(Arc::new(admin.clone()));
+    let service = Service::new(Arc::new(admin.clone()));
     for (path, operation) in [
         ("/v1/verify", "verification"),
         ("/v1/scrub/start", "scrub:00000000"),
@@ -61,7 +61,7 @@ async fn operations_answer_where_they_can_be_followed() {
         ("/v1/anti-entropy/start", "anti-entropy:00000000"),
     ] {
         let request = Request::post(path).body(Full::new(Bytes::from_static(b"{}")));
-        let answer = audited::handle(&door, Trust::Peer, None, request.unwrap()).await;
+        let answer = audited::handle(&service, Trust::Peer, None, request.unwrap()).await;
         assert_eq!(answer.status(), StatusCode::ACCEPTED, "{path}");
         let location = answer.headers()["location"].to_str().unwrap();
         assert_eq!(location, format!("/v1/operations/{operation}"));

@@ -3,15 +3,15 @@
 use archipel_model::identity::NewUser;
 
 use super::{administrator, ask};
-use crate::s3::tests::client::Door;
+use crate::s3::tests::client::Endpoint;
 
 #[tokio::test]
 async fn the_account_counts_what_it_holds() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     let group = [("GroupName", "family")];
-    ask(&door, &admin, "CreateGroup", &group).await.ok();
-    let summary = ask(&door, &admin, "GetAccountSummary", &[]).await.ok();
+    ask(&s3, &admin, "CreateGroup", &group).await.ok();
+    let summary = ask(&s3, &admin, "GetAccountSummary", &[]).await.ok();
     for (name, count) in [("Users", 1), ("Groups", 1), ("Roles", 0), ("Policies", 0)] {
         let entry = format!("<entry><key>{name}</key><value>{count}</value></entry>");
         assert!(
@@ -25,30 +25,31 @@ async fn the_account_counts_what_it_holds() {
         ("ListInstanceProfiles", "InstanceProfiles"),
         ("ListServerCertificates", "ServerCertificateMetadataList"),
     ] {
-        let none = ask(&door, &admin, action, &[]).await.ok();
+        let none = ask(&s3, &admin, action, &[]).await.ok();
         assert_eq!(none.element(element).unwrap(), "", "{action}");
         assert_eq!(none.element("IsTruncated").unwrap(), "false", "{action}");
     }
-    let none = ask(&door, &admin, "ListSAMLProviders", &[]).await.ok();
+    let none = ask(&s3, &admin, "ListSAMLProviders", &[]).await.ok();
     assert_eq!(none.element("SAMLProviderList").unwrap(), "");
-    let none = ask(&door, &admin, "GetAccountPasswordPolicy", &[]).await;
+    let none = ask(&s3, &admin, "GetAccountPasswordPolicy", &[]).await;
     none.is(404, "NoSuchEntity");
 
-    let nobody = door.model.create_user(NewUser {
+    let nobody = s3.model.create_user(NewUser {
         name: "bob".into(),
         path: "/".into(),
         attach: Vec::new(),
         tags: Vec::new(),
     });
     nobody.await.unwrap();
-    let bob = door.model.create_user_key("bob").await.unwrap();
+    let bob = s3.model.create_user_key("bob").await.unwrap();
     for action in [
         "GetAccountPasswordPolicy",
         "GetAccountSummary",
         "ListAccountAliases",
+        "ListInstanceProfiles",
         "ListSAMLProviders",
         "ListServerCertificates",
     ] {
-        ask(&door, &bob, action, &[]).await.is(403, "AccessDenied");
+        ask(&s3, &bob, action, &[]).await.is(403, "AccessDenied");
     }
 }

@@ -4,17 +4,17 @@ use proptest::prelude::*;
 
 use super::{administrator, ask};
 use crate::iam::form::Form;
-use crate::s3::tests::client::Door;
+use crate::s3::tests::client::Endpoint;
 use crate::s3::uri::encode;
 
 #[tokio::test]
 async fn lists_have_pages() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     for n in 0..5 {
         let name = format!("user{n}");
         ask(
-            &door,
+            &s3,
             &admin,
             "CreateUser",
             &[("UserName", &*name), ("Path", "/p/")],
@@ -29,7 +29,7 @@ async fn lists_have_pages() {
         if !marker.is_empty() {
             parameters.push(("Marker", &*marker));
         }
-        let page = ask(&door, &admin, "ListUsers", &parameters).await.ok();
+        let page = ask(&s3, &admin, "ListUsers", &parameters).await.ok();
         let text = page.text();
         found.extend(
             text.split("<UserName>")
@@ -105,28 +105,28 @@ fn tags_are_as_aws_allows_them() {
 
 #[tokio::test]
 async fn entities_of_a_policy_have_pages() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     let arn = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess";
     for name in ["ann", "bob", "cleo"] {
-        ask(&door, &admin, "CreateUser", &[("UserName", name)])
+        ask(&s3, &admin, "CreateUser", &[("UserName", name)])
             .await
             .ok();
         let attach = [("UserName", name), ("PolicyArn", arn)];
-        ask(&door, &admin, "AttachUserPolicy", &attach).await.ok();
+        ask(&s3, &admin, "AttachUserPolicy", &attach).await.ok();
     }
-    ask(&door, &admin, "CreateGroup", &[("GroupName", "all")])
+    ask(&s3, &admin, "CreateGroup", &[("GroupName", "all")])
         .await
         .ok();
     let attach = [("GroupName", "all"), ("PolicyArn", arn)];
-    ask(&door, &admin, "AttachGroupPolicy", &attach).await.ok();
+    ask(&s3, &admin, "AttachGroupPolicy", &attach).await.ok();
     let (mut found, mut marker) = (Vec::new(), String::new());
     loop {
         let mut parameters = vec![("PolicyArn", arn), ("MaxItems", "1")];
         if !marker.is_empty() {
             parameters.push(("Marker", &*marker));
         }
-        let page = ask(&door, &admin, "ListEntitiesForPolicy", &parameters)
+        let page = ask(&s3, &admin, "ListEntitiesForPolicy", &parameters)
             .await
             .ok();
         let name = page.element("UserName").or(page.element("GroupName"));
@@ -138,7 +138,7 @@ async fn entities_of_a_policy_have_pages() {
     }
     assert_eq!(found, ["all", "ann", "bob", "cleo"]);
     let none = [("PolicyArn", arn), ("MaxItems", "0")];
-    ask(&door, &admin, "ListEntitiesForPolicy", &none)
+    ask(&s3, &admin, "ListEntitiesForPolicy", &none)
         .await
         .is(400, "ValidationError");
 }

@@ -1,12 +1,12 @@
 //! The meaning of parameters that are left out.
 
 use super::{administrator, ask};
-use crate::s3::tests::client::Door;
+use crate::s3::tests::client::Endpoint;
 
 #[tokio::test]
 async fn a_user_asks_about_itself_without_its_name() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     for (action, element) in [
         ("ListMFADevices", "MFADevices"),
         ("ListSSHPublicKeys", "SSHPublicKeys"),
@@ -16,13 +16,13 @@ async fn a_user_asks_about_itself_without_its_name() {
             "ServiceSpecificCredentials",
         ),
     ] {
-        let listed = ask(&door, &admin, action, &[]).await.ok();
+        let listed = ask(&s3, &admin, action, &[]).await.ok();
         assert!(listed.text().contains(element), "{}", listed.text());
-        let none = ask(&door, &admin, action, &[("UserName", "nobody")]).await;
+        let none = ask(&s3, &admin, action, &[("UserName", "nobody")]).await;
         none.is(404, "NoSuchEntity");
     }
     for action in ["GetLoginProfile", "DeleteLoginProfile"] {
-        let none = ask(&door, &admin, action, &[]).await;
+        let none = ask(&s3, &admin, action, &[]).await;
         none.is(404, "NoSuchEntity");
         assert!(none.text().contains("for User admin "), "{}", none.text());
     }
@@ -34,15 +34,15 @@ async fn a_user_asks_about_itself_without_its_name() {
         ("PolicyName", "deny"),
         ("PolicyDocument", policy),
     ];
-    ask(&door, &admin, "PutUserPolicy", deny).await.ok();
-    let denied = ask(&door, &admin, "ListMFADevices", &[]).await;
+    ask(&s3, &admin, "PutUserPolicy", deny).await.ok();
+    let denied = ask(&s3, &admin, "ListMFADevices", &[]).await;
     denied.is(403, "AccessDenied");
 }
 
 #[tokio::test]
 async fn an_update_without_a_duration_sets_the_usual_hour() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     let trust = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Principal": "*",
         "Action": "sts:AssumeRole"}}"#;
     let role = ("RoleName", "role");
@@ -51,14 +51,14 @@ async fn an_update_without_a_duration_sets_the_usual_hour() {
         ("AssumeRolePolicyDocument", trust),
         ("MaxSessionDuration", "7200"),
     ];
-    ask(&door, &admin, "CreateRole", make).await.ok();
+    ask(&s3, &admin, "CreateRole", make).await.ok();
     let duration = async || {
-        let shown = ask(&door, &admin, "GetRole", &[role]).await.ok();
+        let shown = ask(&s3, &admin, "GetRole", &[role]).await.ok();
         shown.element("MaxSessionDuration").unwrap()
     };
     let told = &[role, ("Description", "new")];
-    ask(&door, &admin, "UpdateRoleDescription", told).await.ok();
+    ask(&s3, &admin, "UpdateRoleDescription", told).await.ok();
     assert_eq!(duration().await, "7200");
-    ask(&door, &admin, "UpdateRole", told).await.ok();
+    ask(&s3, &admin, "UpdateRole", told).await.ok();
     assert_eq!(duration().await, "3600");
 }

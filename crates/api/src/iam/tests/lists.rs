@@ -1,13 +1,13 @@
 //! Lists are decided on the path that they are about.
 
 use crate::iam::tests::{administrator, ask};
-use crate::s3::tests::client::Door;
+use crate::s3::tests::client::Endpoint;
 
 /// Makes a user with a policy of these statements, and asks.
 async fn asked(statements: &str, action: &str, prefix: Option<&str>) -> u16 {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
-    ask(&door, &admin, "CreateUser", &[("UserName", "alice")])
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
+    ask(&s3, &admin, "CreateUser", &[("UserName", "alice")])
         .await
         .ok();
     let document = format!(r#"{{"Version": "2012-10-17", "Statement": [{statements}]}}"#);
@@ -16,10 +16,10 @@ async fn asked(statements: &str, action: &str, prefix: Option<&str>) -> u16 {
         ("PolicyName", "p"),
         ("PolicyDocument", &document),
     ];
-    ask(&door, &admin, "PutUserPolicy", &policy).await.ok();
-    let alice = door.model.create_user_key("alice").await.unwrap();
+    ask(&s3, &admin, "PutUserPolicy", &policy).await.ok();
+    let alice = s3.model.create_user_key("alice").await.unwrap();
     let prefix = prefix.map(|prefix| ("PathPrefix", prefix));
-    let reply = ask(&door, &alice, action, prefix.as_slice()).await;
+    let reply = ask(&s3, &alice, action, prefix.as_slice()).await;
     reply.status.as_u16()
 }
 

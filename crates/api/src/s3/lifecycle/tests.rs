@@ -56,12 +56,17 @@ fn every_element_is_read_and_written_back() {
     );
     let written = String::from_utf8(document(&found).finish()).unwrap();
     assert_eq!(written, sent);
-    let old = sent.replace("<Filter></Filter>", "<Prefix></Prefix>");
+    // The old form has a prefix and nothing else.
+    let old = sent
+        .replace("<Filter></Filter>", "<Prefix></Prefix>")
+        .replace("<Filter><Prefix>", "<Prefix>")
+        .replace("</Prefix></Filter>", "</Prefix>");
     let (head, rules) = old.split_once("<Rule>").unwrap();
-    let (_, last) = rules.rsplit_once("<Rule>").unwrap();
-    let old = format!("{head}<Rule>{last}");
+    let (_, rules) = rules.split_once("<Rule>").unwrap();
+    let old = format!("{head}<Rule>{rules}");
     let found = parse(old.as_bytes()).unwrap();
-    assert!(found.rules[0].filter.old_form);
+    assert!(found.rules.iter().all(|rule| rule.filter.old_form));
+    assert_eq!(found.rules.len(), 3);
     let written = String::from_utf8(document(&found).finish()).unwrap();
     assert_eq!(written, old);
 }

@@ -1,4 +1,4 @@
-//! Policies and anonymous clients, through the door.
+//! Policies and anonymous clients, through the endpoint.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 
-use super::client::{Door, Reply, signed};
+use super::client::{Endpoint, Reply, signed};
 
 const PUBLIC: &str = r#"{"Version": "2012-10-17", "Statement": {"Sid": "PublicRead",
     "Effect": "Allow", "Principal": "*", "Action": "s3:GetObject",
     "Resource": "arn:aws:s3:::bucket/*"}}"#;
 
-impl Door {
+impl Endpoint {
     pub async fn anonymous(&self, method: &str, path: &str, body: &str) -> Reply {
         self.anonymous_with(method, path, &[], body).await
     }
@@ -72,26 +72,24 @@ fn allow(key: &AccessKey, actions: &str, more: &str) -> String {
 
 #[tokio::test]
 async fn anonymous_clients_read_a_published_bucket_and_nothing_else() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "public").await.ok();
-    let denied = door.anonymous("GET", "/bucket/k", "").await;
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "public").await.ok();
+    let denied = s3.anonymous("GET", "/bucket/k", "").await;
     denied.is(403, "AccessDenied");
     // A new bucket blocks public policies.
-    door.put_policy(PUBLIC).await.is(403, "AccessDenied");
-    door.get("/bucket?policy")
-        .await
-        .is(404, "NoSuchBucketPolicy");
-    door.lift_block().await;
-    door.put_policy(PUBLIC).await.ok();
-    let status = door.get("/bucket?policyStatus").await.ok();
+    s3.put_policy(PUBLIC).await.is(403, "AccessDenied");
+    s3.get("/bucket?policy").await.is(404, "NoSuchBucketPolicy");
+    s3.lift_block().await;
+    s3.put_policy(PUBLIC).await.ok();
+    let status = s3.get("/bucket?policyStatus").await.ok();
     assert_eq!(status.element("IsPublic").unwrap(), "true");
-    assert_eq!(door.get("/bucket?policy").await.ok().text(), PUBLIC);
+    assert_eq!(s3.get("/bucket?policy").await.ok().text(), PUBLIC);
 
     assert_eq!(
-        door.anonymous("GET", "/bucket/k", "").await.ok().text(),
+        s3.anonymous("GET", "/bucket/k", "").await.ok().text(),
         "public"
     );
-    door.anonymous("HEAD", "/bucket/k", "").await.ok();
+    s3.anonymous("HEAD", "/bucket/k", "").await.ok();
     for (method, path) in [
         ("GET", "/"),
         ("GET", "/bucket"),
@@ -111,69 +109,65 @@ async fn anonymous_clients_read_a_published_bucket_and_nothing_else() {
         ("GET", "/bucket/missing?prefix=x"),
         ("PATCH", "/bucket/k"),
     ] {
-        let reply = door.anonymous(method, path, "").await;
+        let reply = s3.anonymous(method, path, "").await;
         reply.is(403, "AccessDenied");
     }
-    assert_eq!(door.get("/bucket/k").await.text(), "public");
+    assert_eq!(s3.get("/bucket/k").await.text(), "public");
     let restrict = "<PublicAccessBlockConfiguration>\
         <RestrictPublicBuckets>true</RestrictPublicBuckets></PublicAccessBlockConfiguration>";
-    door.call("PUT", "/bucket?publicAccessBlock", &[], restrict)
+    s3.call("PUT", "/bucket?publicAccessBlock", &[], restrict)
         .await
         .ok();
-    let denied = door.anonymous("GET", "/bucket/k", "").await;
+    let denied = s3.anonymous("GET", "/bucket/k", "").await;
     denied.is(403, "AccessDenied");
-    door.lift_block().await;
-    door.anonymous("GET", "/bucket/k", "").await.ok();
-    door.call("DELETE", "/bucket?policy", &[], "").await.ok();
-    let denied = door.anonymous("GET", "/bucket/k", "").await;
+    s3.lift_block().await;
+    s3.anonymous("GET", "/bucket/k", "").await.ok();
+    s3.call("DELETE", "/bucket?policy", &[], "").await.ok();
+    let denied = s3.anonymous("GET", "/bucket/k", "").await;
     denied.is(403, "AccessDenied");
 }
 
 #[tokio::test]
 async fn anonymous_clients_may_write_where_a_policy_says_so() {
-    let door = Door::open().await;
-    door.lift_block().await;
+    let s3 = Endpoint::open().await;
+    s3.lift_block().await;
     let text = PUBLIC.replace("s3:GetObject", "s3:PutObject");
-    door.put_policy(&text).await.ok();
-    door.anonymous("PUT", "/bucket/inbox", "letter").await.ok();
-    assert_eq!(door.get("/bucket/inbox").await.ok().text(), "letter");
+    s3.put_policy(&text).await.ok();
+    s3.anonymous("PUT", "/bucket/inbox", "letter").await.ok();
+    assert_eq!(s3.get("/bucket/inbox").await.ok().text(), "letter");
     let hash = [("x-amz-content-sha256", &*"0".repeat(64))];
-    let wrong = door
-        .anonymous_with("PUT", "/bucket/x", &hash, "letter")
-        .await;
+    let wrong = s3.anonymous_with("PUT", "/bucket/x", &hash, "letter").await;
     wrong.is(400, "XAmzContentSHA256Mismatch");
     let chunked = [
         ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
         ("x-amz-decoded-content-length", "1"),
     ];
-    let signed = door.anonymous_with("PUT", "/bucket/x", &chunked, "x").await;
+    let signed = s3.anonymous_with("PUT", "/bucket/x", &chunked, "x").await;
     signed.is(403, "AccessDenied");
-    door.get("/bucket/x").await.is(404, "NoSuchKey");
+    s3.get("/bucket/x").await.is(404, "NoSuchKey");
     // Nobody would be named for an upload or a copy.
-    let begun = door.anonymous("POST", "/bucket/m?uploads", "").await;
+    let begun = s3.anonymous("POST", "/bucket/m?uploads", "").await;
     begun.is(403, "AccessDenied");
     let source = [("x-amz-copy-source", "bucket/inbox")];
-    let copied = door.anonymous_with("PUT", "/bucket/m", &source, "").await;
+    let copied = s3.anonymous_with("PUT", "/bucket/m", &source, "").await;
     copied.is(403, "AccessDenied");
     // A form that nobody signed.
     let form = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nform\r\n--b\r\n\
         Content-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nfile\r\n--b--\r\n";
     let kind = [("content-type", "multipart/form-data; boundary=b")];
-    door.anonymous_with("POST", "/bucket", &kind, form)
-        .await
-        .ok();
-    assert_eq!(door.get("/bucket/form").await.ok().text(), "file");
-    door.call("DELETE", "/bucket?policy", &[], "").await.ok();
-    let refused = door.anonymous_with("POST", "/bucket", &kind, form).await;
+    s3.anonymous_with("POST", "/bucket", &kind, form).await.ok();
+    assert_eq!(s3.get("/bucket/form").await.ok().text(), "file");
+    s3.call("DELETE", "/bucket?policy", &[], "").await.ok();
+    let refused = s3.anonymous_with("POST", "/bucket", &kind, form).await;
     refused.is(403, "AccessDenied");
 }
 
 #[tokio::test]
 async fn key_is_limited_to_a_prefix() {
-    let door = Door::open().await;
-    let key = door.stranger().await;
-    door.put("/bucket/home/a", "a").await.ok();
-    door.put("/bucket/other/b", "b").await.ok();
+    let s3 = Endpoint::open().await;
+    let key = s3.stranger().await;
+    s3.put("/bucket/home/a", "a").await.ok();
+    s3.put("/bucket/other/b", "b").await.ok();
     let text = format!(
         r#"{{"Version": "2012-10-17", "Statement": [
             {{"Effect": "Allow", "Principal": {{"AWS": "{id}"}}, "Action": "s3:ListBucket",
@@ -184,8 +178,8 @@ async fn key_is_limited_to_a_prefix() {
               "Resource": "arn:aws:s3:::bucket/home/*"}}]}}"#,
         id = key.id
     );
-    door.put_policy(&text).await.ok();
-    let status = door.get("/bucket?policyStatus").await.ok();
+    s3.put_policy(&text).await.ok();
+    let status = s3.get("/bucket?policyStatus").await.ok();
     assert_eq!(status.element("IsPublic").unwrap(), "false");
     for (method, path, expected) in [
         ("GET", "/bucket?list-type=2&prefix=home/", 200),
@@ -203,13 +197,13 @@ async fn key_is_limited_to_a_prefix() {
         ("DELETE", "/bucket", 403),
         ("DELETE", "/bucket/home/new", 204),
     ] {
-        let reply = door.by(&key, method, path, "").await;
+        let reply = s3.by(&key, method, path, "").await;
         assert_eq!(reply.status, expected, "{method} {path}: {}", reply.text());
     }
     // Each key of DeleteObjects is decided by itself.
     let keys = "<Delete><Object><Key>home/a</Key></Object>\
         <Object><Key>other/b</Key></Object></Delete>";
-    let reply = door.by(&key, "POST", "/bucket?delete", keys).await.ok();
+    let reply = s3.by(&key, "POST", "/bucket?delete", keys).await.ok();
     assert!(
         reply
             .text()
@@ -222,41 +216,39 @@ async fn key_is_limited_to_a_prefix() {
             .text()
             .contains("<Key>other/b</Key><Code>AccessDenied</Code>")
     );
-    door.get("/bucket/home/a").await.is(404, "NoSuchKey");
-    door.get("/bucket/other/b").await.ok();
+    s3.get("/bucket/home/a").await.is(404, "NoSuchKey");
+    s3.get("/bucket/other/b").await.ok();
     // A key that is imported again under its id is another one.
     let secret = key.secret.clone();
-    door.model.delete_access_key(&key.id).await.unwrap();
-    let again = door
-        .model
-        .import_access_key(&key.id, secret, "again", false);
+    s3.model.delete_access_key(&key.id).await.unwrap();
+    let again = s3.model.import_access_key(&key.id, secret, "again", false);
     let again = again.await.unwrap();
-    let reply = door.by(&again, "PUT", "/bucket/home/new", "").await;
+    let reply = s3.by(&again, "PUT", "/bucket/home/new", "").await;
     reply.is(403, "AccessDenied");
 }
 
 #[tokio::test]
 async fn denials_bind_owners_but_for_the_policy_itself() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "kept").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "kept").await.ok();
     let deny = r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:*",
         "Resource": "*"}}"#;
-    door.put_policy(deny).await.ok();
-    door.get("/bucket/k").await.is(403, "AccessDenied");
-    door.call("DELETE", "/bucket", &[], "")
+    s3.put_policy(deny).await.ok();
+    s3.get("/bucket/k").await.is(403, "AccessDenied");
+    s3.call("DELETE", "/bucket", &[], "")
         .await
         .is(403, "AccessDenied");
-    let head = door.call("HEAD", "/bucket", &[], "").await;
+    let head = s3.call("HEAD", "/bucket", &[], "").await;
     assert_eq!(head.status, 403);
-    assert_eq!(door.get("/bucket?policy").await.ok().text(), deny);
-    door.call("DELETE", "/bucket?policy", &[], "").await.ok();
-    assert_eq!(door.get("/bucket/k").await.ok().text(), "kept");
+    assert_eq!(s3.get("/bucket?policy").await.ok().text(), deny);
+    s3.call("DELETE", "/bucket?policy", &[], "").await.ok();
+    assert_eq!(s3.get("/bucket/k").await.ok().text(), "kept");
 }
 
 #[tokio::test]
 async fn malformed_policies_are_refused_with_the_place() {
-    let door = Door::open().await;
-    let refused = door.put_policy(&PUBLIC.replace("bucket/", "other/")).await;
+    let s3 = Endpoint::open().await;
+    let refused = s3.put_policy(&PUBLIC.replace("bucket/", "other/")).await;
     refused.is(400, "MalformedPolicy");
     let why = refused.element("Message").unwrap();
     assert!(
@@ -264,7 +256,7 @@ async fn malformed_policies_are_refused_with_the_place() {
         "{why}"
     );
     let unknown = PUBLIC.replace("\"*\"", r#"{"AWS": "AKNOBODY"}"#);
-    let refused = door.put_policy(&unknown).await;
+    let refused = s3.put_policy(&unknown).await;
     refused.is(400, "MalformedPolicy");
     assert!(
         refused.text().contains("there is no &quot;AKNOBODY&quot;"),
@@ -272,50 +264,42 @@ async fn malformed_policies_are_refused_with_the_place() {
         refused.text()
     );
     let long = format!("{PUBLIC}{}", " ".repeat(20 << 10));
-    door.put_policy(&long).await.is(400, "MalformedPolicy");
-    door.put_policy("").await.is(400, "MissingRequestBodyError");
-    door.get("/bucket?policy")
-        .await
-        .is(404, "NoSuchBucketPolicy");
-    door.get("/bucket?policyStatus")
+    s3.put_policy(&long).await.is(400, "MalformedPolicy");
+    s3.put_policy("").await.is(400, "MissingRequestBodyError");
+    s3.get("/bucket?policy").await.is(404, "NoSuchBucketPolicy");
+    s3.get("/bucket?policyStatus")
         .await
         .is(404, "NoSuchBucketPolicy");
 }
 
 #[tokio::test]
 async fn source_of_a_copy_is_decided_too() {
-    let door = Door::open().await;
-    let key = door.stranger().await;
-    door.model
-        .create_bucket("mine", Some(&key.id))
-        .await
-        .unwrap();
-    door.put("/bucket/public/k", "public").await.ok();
-    door.put("/bucket/private/k", "private").await.ok();
+    let s3 = Endpoint::open().await;
+    let key = s3.stranger().await;
+    s3.model.create_bucket("mine", Some(&key.id)).await.unwrap();
+    s3.put("/bucket/public/k", "public").await.ok();
+    s3.put("/bucket/private/k", "private").await.ok();
     let read = allow(&key, "\"s3:GetObject\"", "");
     let read = read.replace("arn:aws:s3:::bucket/*", "arn:aws:s3:::bucket/public/*");
     let read = read.replace("\"arn:aws:s3:::bucket\", ", "");
-    door.put_policy(&read).await.ok();
+    s3.put_policy(&read).await.ok();
     let copy = |source: &'static str| {
         let source = [("x-amz-copy-source", source)];
-        door.send(signed(&key, "PUT", "/mine/copy", &source, Bytes::new()))
+        s3.send(signed(&key, "PUT", "/mine/copy", &source, Bytes::new()))
     };
     copy("/bucket/private/k").await.is(403, "AccessDenied");
     copy("/bucket/public/missing").await.is(403, "AccessDenied");
     copy("/bucket/public/k?versionId=null")
         .await
         .is(403, "AccessDenied");
-    door.by(&key, "GET", "/mine/copy", "")
+    s3.by(&key, "GET", "/mine/copy", "")
         .await
         .is(404, "NoSuchKey");
     copy("/bucket/public/k").await.ok();
-    assert_eq!(
-        door.by(&key, "GET", "/mine/copy", "").await.text(),
-        "public"
-    );
+    assert_eq!(s3.by(&key, "GET", "/mine/copy", "").await.text(), "public");
     // The tags of the source come along only if they may be read.
     let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
-    door.call("PUT", "/bucket/public/k?tagging", &[], tags)
+    s3.call("PUT", "/bucket/public/k?tagging", &[], tags)
         .await
         .ok();
     copy("/bucket/public/k").await.is(403, "AccessDenied");
@@ -323,26 +307,26 @@ async fn source_of_a_copy_is_decided_too() {
 
 #[tokio::test]
 async fn tags_of_objects_and_requests_decide() {
-    let door = Door::open().await;
-    let key = door.stranger().await;
+    let s3 = Endpoint::open().await;
+    let key = s3.stranger().await;
     let tags = |value: &str| {
         format!(
             "<Tagging><TagSet><Tag><Key>class</Key><Value>{value}</Value></Tag></TagSet></Tagging>"
         )
     };
     for (name, value) in [("a", "open"), ("b", "closed")] {
-        door.put(&format!("/bucket/{name}"), name).await.ok();
+        s3.put(&format!("/bucket/{name}"), name).await.ok();
         let path = format!("/bucket/{name}?tagging");
-        door.call("PUT", &path, &[], tags(value)).await.ok();
+        s3.call("PUT", &path, &[], tags(value)).await.ok();
     }
-    door.put("/bucket/c", "c").await.ok();
+    s3.put("/bucket/c", "c").await.ok();
     let condition = r#", "Condition": {"StringEquals": {"s3:ExistingObjectTag/class": "open"}}"#;
     let text = allow(
         &key,
         r#"["s3:GetObject", "s3:PutObjectTagging", "s3:GetObjectTagging"]"#,
         condition,
     );
-    door.put_policy(&text).await.ok();
+    s3.put_policy(&text).await.ok();
     for (path, expected) in [
         ("/bucket/a", 200),
         ("/bucket/b", 403),
@@ -351,14 +335,14 @@ async fn tags_of_objects_and_requests_decide() {
         ("/bucket/a?tagging", 200),
         ("/bucket/b?tagging", 403),
     ] {
-        let reply = door.by(&key, "GET", path, "").await;
+        let reply = s3.by(&key, "GET", path, "").await;
         assert_eq!(reply.status, expected, "{path}");
         let put = if path.ends_with("tagging") {
             "PUT"
         } else {
             "HEAD"
         };
-        let reply = door.by(&key, put, path, &tags("open")).await;
+        let reply = s3.by(&key, put, path, &tags("open")).await;
         assert_eq!(reply.status, expected, "{put} {path}");
     }
     let condition = r#", "Condition": {"StringEquals": {"s3:RequestObjectTag/class": "open"}}"#;
@@ -367,18 +351,18 @@ async fn tags_of_objects_and_requests_decide() {
         r#"["s3:PutObject", "s3:PutObjectTagging"]"#,
         condition,
     );
-    door.put_policy(&text).await.ok();
+    s3.put_policy(&text).await.ok();
     let put = |value: &str| {
         let tags = [("x-amz-tagging", value)];
-        door.send(signed(&key, "PUT", "/bucket/new", &tags, Bytes::new()))
+        s3.send(signed(&key, "PUT", "/bucket/new", &tags, Bytes::new()))
     };
     put("class=closed").await.is(403, "AccessDenied");
     put("class=open").await.ok();
-    let again = door
+    let again = s3
         .by(&key, "PUT", "/bucket/new?tagging", &tags("closed"))
         .await;
     again.is(403, "AccessDenied");
-    door.by(&key, "PUT", "/bucket/new?tagging", &tags("open"))
+    s3.by(&key, "PUT", "/bucket/new?tagging", &tags("open"))
         .await
         .ok();
 }

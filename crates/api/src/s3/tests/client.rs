@@ -28,9 +28,9 @@ pub const NOW_MS: u64 = 1_369_353_600_000;
 const TIME: &str = "20130524T000000Z";
 const SCOPE: &str = "20130524/us-east-1/s3/aws4_request";
 
-/// The door, its model, and a key that owns `bucket`.
-pub struct Door {
-    pub s3: S3,
+/// The endpoint, its model, and a key that owns `bucket`.
+pub struct Endpoint {
+    pub service: S3,
     pub model: Model,
     pub key: Arc<AccessKey>,
     pub registry: Registry,
@@ -45,17 +45,17 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-impl Door {
-    pub async fn open() -> Door {
+impl Endpoint {
+    pub async fn open() -> Endpoint {
         let cluster = Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap();
         let model = Model::open(cluster).await.unwrap();
         let key = model.create_access_key("tester", true).await.unwrap();
         model.create_bucket("bucket", Some(&key.id)).await.unwrap();
-        Door::to(model, key)
+        Endpoint::to(model, key)
     }
 
     /// Two endpoints that differ in their clocks: that of the first is ahead.
-    pub async fn two_of_one_store() -> (Door, Door) {
+    pub async fn two_of_one_store() -> (Endpoint, Endpoint) {
         let wall = Arc::new(ManualClock::at(SystemClock.now_millis()));
         let random = |seed| -> Arc<dyn Random> { Arc::new(SeededRandom::new(seed)) };
         let store = memory_store(random(1), Threads::Own).unwrap();
@@ -82,11 +82,11 @@ impl Door {
         let second = cluster(Arc::new(SystemClock), 3).await.unwrap();
         let other = Model::open(second).await.unwrap();
         wall.advance(5000);
-        (Door::to(model, key.clone()), Door::to(other, key))
+        (Endpoint::to(model, key.clone()), Endpoint::to(other, key))
     }
 
     /// The endpoint of a model, and a key that another node may have made.
-    pub fn to(model: Model, key: Arc<AccessKey>) -> Door {
+    pub fn to(model: Model, key: Arc<AccessKey>) -> Endpoint {
         let mut registry = Registry::default();
         let config = S3Config {
             base_domains: vec!["s3.example.com".to_owned()],
@@ -95,9 +95,9 @@ impl Door {
         let clock = Arc::new(ManualClock::at(NOW_MS));
         let metrics = Metrics::register(&mut registry, "s3");
         let random = SeededRandom::new(1);
-        let s3 = S3::new(model.clone(), config, metrics, clock.clone(), &random);
-        Door {
-            s3,
+        let service = S3::new(model.clone(), config, metrics, clock.clone(), &random);
+        Endpoint {
+            service,
             model,
             key,
             registry,
@@ -118,7 +118,7 @@ impl Door {
     /// Sends a request as it is.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
         // Boxed, because a test with many requests would have them all on its stack.
-        let response: Response<_> = Box::pin(self.s3.handle(request)).await;
+        let response: Response<_> = Box::pin(self.service.handle(request)).await;
         let (parts, body) = response.into_parts();
         Reply {
             status: parts.status,

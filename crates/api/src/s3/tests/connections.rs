@@ -19,8 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::client::{Door, signed};
-use crate::serve::{Addresses, Door as _, Limits, Peer, ROOMY, builder, connection, serve};
+use super::client::{Endpoint, signed};
+use crate::serve::{Addresses, Limits, Peer, ROOMY, Service as _, builder, connection, serve};
 
 struct Running {
     address: SocketAddr,
@@ -28,14 +28,14 @@ struct Running {
     serving: JoinHandle<()>,
 }
 
-async fn start(door: &Door) -> Running {
+async fn start(s3: &Endpoint) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let s3 = door.s3.clone();
+    let service = s3.service.clone();
     let serving = tokio::spawn(serve(
         vec![listener],
-        s3,
+        service,
         None,
         Tracer::default(),
         async move {
@@ -51,13 +51,13 @@ async fn start(door: &Door) -> Running {
 
 /// The request as HTTP/1.1 sends it; with `Expect: 100-continue` if asked for.
 async fn head_and_body(
-    door: &Door,
+    s3: &Endpoint,
     method: &str,
     path: &str,
     body: &'static str,
     expect: bool,
 ) -> (Vec<u8>, Bytes) {
-    let request = signed(&door.key, method, path, &[], body.into());
+    let request = signed(&s3.key, method, path, &[], body.into());
     let mut head = format!("{method} {} HTTP/1.1\r\n", request.uri());
     for (name, value) in request.headers() {
         head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
@@ -87,9 +87,9 @@ async fn asked_for_the_body(running: &Running, head: &[u8]) -> TcpStream {
 
 #[tokio::test]
 async fn body_is_requested_only_after_the_signature_is_verified() {
-    let door = Door::open().await;
-    let running = start(&door).await;
-    let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
+    let (head, body) = head_and_body(&s3, "PUT", "/bucket/k", "content", true).await;
     let mut stream = asked_for_the_body(&running, &head).await;
     stream.write_all(&body).await.unwrap();
     assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));
@@ -107,12 +107,12 @@ async fn body_is_requested_only_after_the_signature_is_verified() {
 /// client cannot know whether the server still waits for the body, so the connection ends.
 #[tokio::test]
 async fn refused_upload_closes_its_connection() {
-    let door = Door::open().await;
-    let running = start(&door).await;
-    let (put, _) = head_and_body(&door, "PUT", "/bucket/k", "x", true).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
+    let (put, _) = head_and_body(&s3, "PUT", "/bucket/k", "x", true).await;
     let put = String::from_utf8(put).unwrap();
     let forged = put.replace("Signature=", "Signature=0");
-    let (next, _) = head_and_body(&door, "GET", "/bucket", "", false).await;
+    let (next, _) = head_and_body(&s3, "GET", "/bucket", "", false).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream
         .write_all(&[forged.as_bytes(), &next].concat())
@@ -129,9 +129,9 @@ async fn refused_upload_closes_its_connection() {
 /// A client that does not wait for `100 Continue` sees why it is refused, although it is still sending.
 #[tokio::test]
 async fn a_refused_client_that_goes_on_sending_sees_the_answer() {
-    let door = Door::open().await;
-    let running = start(&door).await;
-    let (put, _) = head_and_body(&door, "PUT", "/bucket/k", "x", true).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
+    let (put, _) = head_and_body(&s3, "PUT", "/bucket/k", "x", true).await;
     let forged = String::from_utf8(put).unwrap();
     let forged = forged.replace("Signature=", "Signature=0");
     let body = vec![0; 12 << 20];
@@ -152,15 +152,15 @@ async fn a_refused_client_that_goes_on_sending_sees_the_answer() {
 /// A stopping server finishes the requests that are under way.
 #[tokio::test]
 async fn stopping_server_finishes_requests() {
-    let door = Door::open().await;
-    let running = start(&door).await;
-    let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
+    let (head, body) = head_and_body(&s3, "PUT", "/bucket/k", "content", true).await;
     let mut stream = asked_for_the_body(&running, &head).await;
     running.stop.send(()).unwrap();
     stream.write_all(&body).await.unwrap();
     assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));
     running.serving.await.unwrap();
-    assert_eq!(door.get("/bucket/k").await.text(), "content");
+    assert_eq!(s3.get("/bucket/k").await.text(), "content");
     assert!(TcpStream::connect(running.address).await.is_err());
 }
 
@@ -168,15 +168,15 @@ async fn stopping_server_finishes_requests() {
 /// and on one that was not accepted yet.
 #[tokio::test]
 async fn stopping_server_answers_requests_on_their_way() {
-    let door = Door::open().await;
-    let running = start(&door).await;
-    let (put, body) = head_and_body(&door, "PUT", "/bucket/k", "content", false).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
+    let (put, body) = head_and_body(&s3, "PUT", "/bucket/k", "content", false).await;
     let mut idle = TcpStream::connect(running.address).await.unwrap();
     idle.write_all(&[put, body.to_vec()].concat())
         .await
         .unwrap();
     assert!(read_some(&mut idle).await.starts_with("HTTP/1.1 200 "));
-    let (get, _) = head_and_body(&door, "GET", "/bucket/k", "", false).await;
+    let (get, _) = head_and_body(&s3, "GET", "/bucket/k", "", false).await;
     // Without a pause in which the server would accept.
     let mut queued = std::net::TcpStream::connect(running.address).unwrap();
     std::io::Write::write_all(&mut queued, &get).unwrap();
@@ -195,18 +195,18 @@ async fn stopping_server_answers_requests_on_their_way() {
 
 #[tokio::test]
 async fn connection_is_kept_and_answered_when_half_closed() {
-    let door = Door::open().await;
-    let running = start(&door).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     for _ in 0..3 {
-        let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", false).await;
+        let (head, body) = head_and_body(&s3, "PUT", "/bucket/k", "content", false).await;
         stream
             .write_all(&[head, body.to_vec()].concat())
             .await
             .unwrap();
         assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));
     }
-    let (head, _) = head_and_body(&door, "GET", "/bucket/k", "", false).await;
+    let (head, _) = head_and_body(&s3, "GET", "/bucket/k", "", false).await;
     stream.write_all(&head).await.unwrap();
     stream.shutdown().await.unwrap();
     let mut all = Vec::new();
@@ -217,8 +217,8 @@ async fn connection_is_kept_and_answered_when_half_closed() {
 /// HTTP/2 has no `Host`: what was signed as the host is `:authority`.
 #[tokio::test]
 async fn http_2_is_served() {
-    let door = Door::open().await;
-    let running = start(&door).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
     let stream = TcpStream::connect(running.address).await.unwrap();
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
         .await
@@ -226,7 +226,7 @@ async fn http_2_is_served() {
     tokio::spawn(connection);
     for method in ["PUT", "GET"] {
         let body = if method == "PUT" { "content" } else { "" };
-        let mut request = signed(&door.key, method, "/bucket/k", &[], body.into());
+        let mut request = signed(&s3.key, method, "/bucket/k", &[], body.into());
         request.headers_mut().remove("host");
         let uri = format!("http://127.0.0.1{}", request.uri());
         *request.uri_mut() = uri.parse().unwrap();
@@ -241,10 +241,10 @@ async fn http_2_is_served() {
 /// jumps to the next timer whenever nothing else can go on.
 #[tokio::test(start_paused = true)]
 async fn idle_connections_end() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let (client, stream) = tokio::io::duplex(1 << 16);
     let (_stop, stopping) = watch::channel(());
-    let serving = serving(&door, stream, stopping);
+    let serving = serving(&s3, stream, stopping);
     let (sender, connection) =
         http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(client))
             .await
@@ -256,32 +256,39 @@ async fn idle_connections_end() {
 }
 
 fn serving(
-    door: &Door,
+    s3: &Endpoint,
     stream: tokio::io::DuplexStream,
     stopping: watch::Receiver<()>,
 ) -> impl Future<Output = ()> + use<> {
-    let builder = builder(door.s3.limits(), ROOMY);
+    let builder = builder(s3.service.limits(), ROOMY);
     let common = connection::Common {
         streams: Arc::new(Semaphore::new(8)),
         requests: Addresses::new(Limits {
             connections_per_address: 2,
-            ..door.s3.limits()
+            ..s3.service.limits()
         }),
         tracer: Tracer::default(),
         stopping,
     };
     let peer = Peer("192.0.2.1".parse().unwrap());
-    connection::serve(door.s3.clone(), builder, common, stream, Some(peer), false)
+    connection::serve(
+        s3.service.clone(),
+        builder,
+        common,
+        stream,
+        Some(peer),
+        false,
+    )
 }
 
 /// A browser's form is read before it is known who sends it. So one address could take the places of all requests
 /// over HTTP/2, with forms that never end.
 #[tokio::test]
 async fn one_address_cannot_take_all_places_of_http2() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let (client, stream) = tokio::io::duplex(1 << 16);
     let (_stop, stopping) = watch::channel(());
-    tokio::spawn(serving(&door, stream, stopping));
+    tokio::spawn(serving(&s3, stream, stopping));
     let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
         .await
         .unwrap();
@@ -321,16 +328,16 @@ async fn one_address_cannot_take_all_places_of_http2() {
 /// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.
 #[tokio::test(start_paused = true)]
 async fn answer_that_nobody_reads_ends() {
-    let door = Door::open().await;
-    door.put("/bucket/k", vec![7; 8 << 20]).await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", vec![7; 8 << 20]).await.ok();
     let (client, stream) = tokio::io::duplex(1 << 16);
     let (_stop, stopping) = watch::channel(());
-    let serving = tokio::spawn(serving(&door, stream, stopping));
+    let serving = tokio::spawn(serving(&s3, stream, stopping));
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
         .await
         .unwrap();
     tokio::spawn(connection);
-    let mut request = signed(&door.key, "GET", "/bucket/k", &[], Bytes::new());
+    let mut request = signed(&s3.key, "GET", "/bucket/k", &[], Bytes::new());
     request.headers_mut().remove("host");
     let uri = format!("http://127.0.0.1{}", request.uri());
     *request.uri_mut() = uri.parse().unwrap();
@@ -343,9 +350,9 @@ async fn answer_that_nobody_reads_ends() {
 /// A document that is announced as too large is refused before any of it is read.
 #[tokio::test]
 async fn large_documents_are_refused_unread() {
-    let door = Door::open().await;
-    let running = start(&door).await;
-    let (head, _) = head_and_body(&door, "POST", "/bucket?delete", "<Delete/>", true).await;
+    let s3 = Endpoint::open().await;
+    let running = start(&s3).await;
+    let (head, _) = head_and_body(&s3, "POST", "/bucket?delete", "<Delete/>", true).await;
     let head = String::from_utf8(head).unwrap();
     let large = head.replace("content-length: 9", "content-length: 9000000");
     let mut stream = TcpStream::connect(running.address).await.unwrap();

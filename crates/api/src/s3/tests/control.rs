@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 
-use super::client::{Door, Reply};
+use super::client::{Endpoint, Reply};
 
 fn is_refused(reply: &Reply, asked: &str) {
     assert_eq!(reply.status.as_u16(), 503, "{asked}");
@@ -30,7 +30,7 @@ async fn nothing_is_answered_before_buckets_and_keys_were_read() {
     there.create_bucket("bucket", Some(&key.id)).await.unwrap();
     world.isolate(0);
     let here = Model::open(world.nodes[0].clone()).await.unwrap();
-    let door = Door::to(here.clone(), key);
+    let s3 = Endpoint::to(here.clone(), key);
     let asked = [
         ("GET", "/"),
         ("HEAD", "/bucket"),
@@ -42,7 +42,7 @@ async fn nothing_is_answered_before_buckets_and_keys_were_read() {
         ("DELETE", "/bucket"),
     ];
     for (method, path) in asked {
-        let reply = door.call(method, path, &[], "").await;
+        let reply = s3.call(method, path, &[], "").await;
         is_refused(&reply, &format!("{method} {path}"));
     }
     // A browser's preflight request is not signed.
@@ -53,12 +53,12 @@ async fn nothing_is_answered_before_buckets_and_keys_were_read() {
         .header("origin", "https://example.org")
         .header("access-control-request-method", "GET");
     let preflight = preflight.body(Full::new(Bytes::new())).unwrap();
-    is_refused(&door.send(preflight).await, "OPTIONS /bucket/key");
+    is_refused(&s3.send(preflight).await, "OPTIONS /bucket/key");
 
     world.network.end_all_cuts();
     here.refresh_all().await.unwrap();
-    let list = door.get("/").await.ok();
+    let list = s3.get("/").await.ok();
     assert_eq!(list.element("Name").unwrap(), "bucket");
-    door.call("HEAD", "/bucket", &[], "").await.ok();
-    assert_eq!(door.get("/none").await.status.as_u16(), 404);
+    s3.call("HEAD", "/bucket", &[], "").await.ok();
+    assert_eq!(s3.get("/none").await.status.as_u16(), 404);
 }

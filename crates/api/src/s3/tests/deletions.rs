@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::client::{Door, Reply, signed};
+use super::client::{Endpoint, Reply, signed};
 
 /// Returns what DeleteObjects says of each key that was not deleted.
 fn codes(reply: &Reply) -> Vec<(String, String)> {
@@ -23,14 +23,14 @@ fn document(entries: &str) -> String {
 
 #[tokio::test]
 async fn the_condition_of_a_deletion_that_names_a_version_is_about_that_version() {
-    let door = Door::open().await;
-    let put = door.put("/bucket/k", "x").await.ok();
+    let s3 = Endpoint::open().await;
+    let put = s3.put("/bucket/k", "x").await.ok();
     let tag = put.header("etag");
     let delete = |id: &str, tag: &str| {
         let path = format!("/bucket/k?versionId={id}");
         let tag = tag.to_owned();
-        let door = &door;
-        async move { door.call("DELETE", &path, &[("if-match", &tag)], "").await }
+        let s3 = &s3;
+        async move { s3.call("DELETE", &path, &[("if-match", &tag)], "").await }
     };
     delete("null", "\"other\"")
         .await
@@ -46,27 +46,27 @@ async fn the_condition_of_a_deletion_that_names_a_version_is_about_that_version(
         ),
     ] {
         let entry = format!("<Object><Key>k</Key><VersionId>null</VersionId>{condition}</Object>");
-        let reply = door.call("POST", "/bucket?delete", &[], document(&entry));
+        let reply = s3.call("POST", "/bucket?delete", &[], document(&entry));
         let refused = ("k".to_owned(), code.to_owned());
         assert_eq!(codes(&reply.await.ok()), [refused]);
     }
-    assert_eq!(door.get("/bucket/k").await.ok().text(), "x");
+    assert_eq!(s3.get("/bucket/k").await.ok().text(), "x");
     delete("null", tag).await.ok();
-    door.get("/bucket/k").await.is(404, "NoSuchKey");
+    s3.get("/bucket/k").await.is(404, "NoSuchKey");
 }
 
 /// A condition tells what an object is, so that the right to read it decides, by its tags, too.
 #[tokio::test]
 async fn tags_decide_about_conditions_of_many_deletions_as_about_that_of_one() {
-    let door = Door::open().await;
-    let key = door.stranger().await;
+    let s3 = Endpoint::open().await;
+    let key = s3.stranger().await;
     let mut entries = "<Object><Key>missing</Key><ETag>tag</ETag></Object>".to_owned();
     let mut etag = String::new();
     for class in ["open", "closed"] {
         let tags = format!("class={class}");
         let path = format!("/bucket/{class}");
         let tags = [("x-amz-tagging", tags.as_str())];
-        let put = door.call("PUT", &path, &tags, "x").await.ok();
+        let put = s3.call("PUT", &path, &tags, "x").await.ok();
         etag = put.header("etag").to_owned();
         entries += &format!("<Object><Key>{class}</Key><ETag>{etag}</ETag></Object>");
     }
@@ -82,11 +82,11 @@ async fn tags_decide_about_conditions_of_many_deletions_as_about_that_of_one() {
     let deletes = statement("Allow", &key.id, "DeleteObject", "");
     let reads = statement("Allow", &key.id, "GetObject", &of_class("open"));
     let policy = format!(r#"{{"Statement": [{deletes}, {reads}]}}"#);
-    door.call("PUT", "/bucket?policy", &[], policy).await.ok();
+    s3.call("PUT", "/bucket?policy", &[], policy).await.ok();
 
     let one = |path: &'static str| {
         let condition = [("if-match", etag.as_str())];
-        door.send(signed(&key, "DELETE", path, &condition, Bytes::new()))
+        s3.send(signed(&key, "DELETE", path, &condition, Bytes::new()))
     };
     let denied = |keys: &[&str]| -> Vec<_> {
         let pairs = keys.iter().map(|key| (*key, "AccessDenied"));
@@ -97,51 +97,51 @@ async fn tags_decide_about_conditions_of_many_deletions_as_about_that_of_one() {
     one("/bucket/closed").await.is(403, "AccessDenied");
     one("/bucket/missing").await.is(403, "AccessDenied");
     let body = document(&entries);
-    let reply = door.by(&key, "POST", "/bucket?delete", &body).await.ok();
+    let reply = s3.by(&key, "POST", "/bucket?delete", &body).await.ok();
     assert_eq!(codes(&reply), denied(&["missing", "closed"]));
-    door.get("/bucket/open").await.is(404, "NoSuchKey");
+    s3.get("/bucket/open").await.is(404, "NoSuchKey");
 
     // A policy that denies by tags denies owners, too.
     let policy = statement("Deny", "*", "GetObject", &of_class("closed"));
     let policy = format!(r#"{{"Statement": {policy}}}"#);
-    door.call("PUT", "/bucket?policy", &[], policy).await.ok();
+    s3.call("PUT", "/bucket?policy", &[], policy).await.ok();
     let entry = format!("<Object><Key>closed</Key><ETag>{etag}</ETag></Object>");
     let body = document(&entry);
-    let reply = door.call("POST", "/bucket?delete", &[], body).await.ok();
+    let reply = s3.call("POST", "/bucket?delete", &[], body).await.ok();
     assert_eq!(codes(&reply), denied(&["closed"]));
-    door.call("DELETE", "/bucket?policy", &[], "").await.ok();
-    assert_eq!(door.get("/bucket/closed").await.text(), "x");
+    s3.call("DELETE", "/bucket?policy", &[], "").await.ok();
+    assert_eq!(s3.get("/bucket/closed").await.text(), "x");
 }
 
 #[tokio::test]
 async fn a_thousand_keys_fit_however_long_and_escaped() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let key = |n: usize| format!("{n:04}{}", "&".repeat(1020));
     let entry = |n: usize| {
         let key = key(n).replace('&', "&amp;");
         format!("<Object><Key>{key}</Key></Object>")
     };
     let path = format!("/bucket/{}", key(7));
-    door.put(&path, "x").await.ok();
+    s3.put(&path, "x").await.ok();
     let body = document(&(0..1000).map(entry).collect::<String>());
     assert!(body.len() > 5_000_000);
-    let reply = door.call("POST", "/bucket?delete", &[], body).await.ok();
+    let reply = s3.call("POST", "/bucket?delete", &[], body).await.ok();
     assert!(codes(&reply).is_empty(), "{}", reply.text());
-    door.get(&path).await.is(404, "NoSuchKey");
+    s3.get(&path).await.is(404, "NoSuchKey");
 
     let long = document(&format!("<!--{}-->", " ".repeat(8 << 20)));
-    let refused = door.call("POST", "/bucket?delete", &[], long).await;
+    let refused = s3.call("POST", "/bucket?delete", &[], long).await;
     refused.is(400, "MaxMessageLengthExceeded");
 }
 
 /// Escapes could make it many times as large as the request.
 #[tokio::test]
 async fn an_answer_does_not_repeat_more_than_a_key_can_be() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let long = "\"".repeat(100_000);
     let entry = format!("<Object><Key>{long}</Key><VersionId>{long}</VersionId></Object>");
     let body = document(&entry);
-    let reply = door.call("POST", "/bucket?delete", &[], body).await.ok();
+    let reply = s3.call("POST", "/bucket?delete", &[], body).await.ok();
     assert_eq!(reply.element("Key").unwrap(), long[..1024]);
     assert_eq!(reply.element("VersionId").unwrap(), long[..1024]);
 }
@@ -150,23 +150,23 @@ async fn an_answer_does_not_repeat_more_than_a_key_can_be() {
 /// needs no right to read.
 #[tokio::test]
 async fn the_condition_that_there_is_an_object_needs_no_right_to_read() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let any = [("if-match", "*")];
-    door.call("DELETE", "/bucket/none", &any, "")
+    s3.call("DELETE", "/bucket/none", &any, "")
         .await
         .is(404, "NoSuchKey");
     let enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
-    door.put("/bucket?versioning", enabled).await.ok();
-    door.put("/bucket/k", "x").await.ok();
-    let key = door.stranger().await;
+    s3.put("/bucket?versioning", enabled).await.ok();
+    s3.put("/bucket/k", "x").await.ok();
+    let key = s3.stranger().await;
     let policy = format!(
         r#"{{"Statement": {{"Effect": "Allow", "Principal": {{"AWS": "{}"}},
         "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::bucket/*"}}}}"#,
         key.id
     );
-    door.put("/bucket?policy", policy).await.ok();
+    s3.put("/bucket?policy", policy).await.ok();
     let delete = |tag: &str| {
-        door.send(signed(
+        s3.send(signed(
             &key,
             "DELETE",
             "/bucket/k",
@@ -177,13 +177,13 @@ async fn the_condition_that_there_is_an_object_needs_no_right_to_read() {
     delete("\"tag\"").await.is(403, "AccessDenied");
     let many = |tag: &str| {
         let document = format!("<Delete><Object><Key>k</Key><ETag>{tag}</ETag></Object></Delete>");
-        door.send(signed(&key, "POST", "/bucket?delete", &[], document.into()))
+        s3.send(signed(&key, "POST", "/bucket?delete", &[], document.into()))
     };
     let reply = many("tag").await.ok();
     assert_eq!(reply.element("Code").as_deref(), Some("AccessDenied"));
     assert_eq!(delete("*").await.status, 204);
     delete("*").await.is(412, "PreconditionFailed");
-    door.put("/bucket/k", "x").await.ok();
+    s3.put("/bucket/k", "x").await.ok();
     let reply = many("*").await.ok();
     assert_eq!(reply.element("Code"), None, "{}", reply.text());
 }

@@ -2,7 +2,7 @@
 
 use http::HeaderValue;
 
-use super::client::{Door, signed};
+use super::client::{Endpoint, signed};
 use super::objects::form;
 
 const REDIRECT: &str = "x-amz-website-redirect-location";
@@ -16,8 +16,8 @@ const POLICY: &str = r#"{"Statement": [
 
 #[tokio::test]
 async fn white_space_in_a_form_evades_no_policy() {
-    let door = Door::open().await;
-    door.put("/bucket?policy", POLICY).await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket?policy", POLICY).await.ok();
     for value in [
         "https://a.example",
         " https://a.example",
@@ -25,28 +25,26 @@ async fn white_space_in_a_form_evades_no_policy() {
     ] {
         let fields = [("key", "up/k"), (REDIRECT, value)];
         let condition = format!(",[\"starts-with\",\"${REDIRECT}\",\"\"]");
-        let reply = door.send(form(&door, &fields, &condition, "x")).await;
+        let reply = s3.send(form(&s3, &fields, &condition, "x")).await;
         reply.is(403, "AccessDenied");
     }
     let fields = [("key", "up/k"), (REDIRECT, " /here ")];
     let condition = format!(",[\"starts-with\",\"${REDIRECT}\",\"\"]");
     assert_eq!(
-        door.send(form(&door, &fields, &condition, "x"))
-            .await
-            .status,
+        s3.send(form(&s3, &fields, &condition, "x")).await.status,
         204
     );
-    let head = door.call("HEAD", "/bucket/up/k", &[], "").await.ok();
+    let head = s3.call("HEAD", "/bucket/up/k", &[], "").await.ok();
     assert_eq!(head.header(REDIRECT), "/here");
 }
 
 #[tokio::test]
 async fn a_repeated_header_evades_no_policy() {
-    let door = Door::open().await;
-    door.put("/bucket?policy", POLICY).await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket?policy", POLICY).await.ok();
     let class = "x-amz-storage-class";
     let once = [(REDIRECT, "https://a.example")];
-    door.call("PUT", "/bucket/k", &once, "x")
+    s3.call("PUT", "/bucket/k", &once, "x")
         .await
         .is(403, "AccessDenied");
     for (name, values) in [
@@ -58,28 +56,28 @@ async fn a_repeated_header_evades_no_policy() {
         for (method, path) in [("PUT", "/bucket/k"), ("POST", "/bucket/k?uploads")] {
             // Signatures take the values together.
             let joined = values.join(",");
-            let mut request = signed(&door.key, method, path, &[(name, &joined)], "x".into());
+            let mut request = signed(&s3.key, method, path, &[(name, &joined)], "x".into());
             request.headers_mut().remove(name);
             for value in values {
                 let value = HeaderValue::from_static(value);
                 request.headers_mut().append(name, value);
             }
-            let reply = door.send(request).await;
+            let reply = s3.send(request).await;
             reply.is(400, "InvalidArgument");
         }
     }
-    door.get("/bucket/k").await.is(404, "NoSuchKey");
+    s3.get("/bucket/k").await.is(404, "NoSuchKey");
 }
 
 #[tokio::test]
 async fn a_header_that_is_not_ascii_evades_no_policy() {
-    let door = Door::open().await;
-    door.put("/bucket?policy", POLICY).await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket?policy", POLICY).await.ok();
     let headers = [(REDIRECT, "https://a.example/\u{e9}")];
-    let reply = door.call("PUT", "/bucket/k", &headers, "x").await;
+    let reply = s3.call("PUT", "/bucket/k", &headers, "x").await;
     reply.is(400, "InvalidArgument");
     let fields = [("key", "up/k"), headers[0]];
     let condition = format!(",[\"starts-with\",\"${REDIRECT}\",\"\"]");
-    let reply = door.send(form(&door, &fields, &condition, "x")).await;
+    let reply = s3.send(form(&s3, &fields, &condition, "x")).await;
     reply.is(400, "InvalidArgument");
 }

@@ -7,14 +7,14 @@ use http::Response;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::client::{Door, signed};
+use super::client::{Endpoint, signed};
 use crate::serve::{Body, Endless};
 
 const ALL: &str = "events=s3:ObjectCreated:*&events=s3:ObjectRemoved:*&ping=30";
 
-async fn listen(door: &Door, key: &AccessKey, path: &str) -> Response<Body> {
+async fn listen(s3: &Endpoint, key: &AccessKey, path: &str) -> Response<Body> {
     let request = signed(key, "GET", path, &[], Bytes::new());
-    let answer = Box::pin(door.s3.handle(request)).await;
+    let answer = Box::pin(s3.service.handle(request)).await;
     assert_eq!(answer.status(), 200, "{path}");
     assert!(answer.extensions().get::<Endless>().is_some());
     answer
@@ -38,20 +38,20 @@ fn reader() -> Permissions {
 
 #[tokio::test]
 async fn events_are_told_until_the_right_is_taken_away() {
-    let door = Door::open().await;
-    let key = door.key_with(reader()).await;
-    let mut one = listen(&door, &key, &format!("/bucket?{ALL}")).await;
-    let mut all = listen(&door, &key, &format!("/?{ALL}")).await;
-    let mut owner = listen(&door, &door.key, &format!("/bucket?{ALL}&prefix=k")).await;
-    door.put("/bucket/key", "123").await.ok();
+    let s3 = Endpoint::open().await;
+    let key = s3.key_with(reader()).await;
+    let mut one = listen(&s3, &key, &format!("/bucket?{ALL}")).await;
+    let mut all = listen(&s3, &key, &format!("/?{ALL}")).await;
+    let mut owner = listen(&s3, &s3.key, &format!("/bucket?{ALL}&prefix=k")).await;
+    s3.put("/bucket/key", "123").await.ok();
     for answer in [&mut one, &mut all, &mut owner] {
         let record = next(answer).await.unwrap();
         assert_eq!(record["eventName"], "s3:ObjectCreated:Put");
         assert_eq!(record["s3"]["object"]["size"], 3);
     }
     let none = Permissions::default();
-    door.model.set_grant("bucket", &key.id, none).await.unwrap();
-    door.call("DELETE", "/bucket/key", &[], "").await.ok();
+    s3.model.set_grant("bucket", &key.id, none).await.unwrap();
+    s3.call("DELETE", "/bucket/key", &[], "").await.ok();
     assert_eq!(
         next(&mut owner).await.unwrap()["eventName"],
         "s3:ObjectRemoved:Delete"
@@ -59,35 +59,35 @@ async fn events_are_told_until_the_right_is_taken_away() {
     assert_eq!(next(&mut one).await, None);
     // That of all buckets goes on, and shows nothing of this one.
     assert_eq!(next(&mut all).now_or_never(), None);
-    assert_eq!(door.model.event_listeners(), 2);
-    door.model
+    assert_eq!(s3.model.event_listeners(), 2);
+    s3.model
         .set_grant("bucket", &key.id, reader())
         .await
         .unwrap();
-    door.put("/bucket/again", "").await.ok();
+    s3.put("/bucket/again", "").await.ok();
     let record = next(&mut all).await.unwrap();
     assert_eq!(record["s3"]["object"]["key"], "again");
-    assert_eq!(door.model.event_listeners(), 2);
-    door.model.delete_access_key(&key.id).await.unwrap();
-    door.put("/bucket/key", "").await.ok();
+    assert_eq!(s3.model.event_listeners(), 2);
+    s3.model.delete_access_key(&key.id).await.unwrap();
+    s3.put("/bucket/key", "").await.ok();
     assert_eq!(next(&mut all).await, None);
     assert!(next(&mut owner).await.is_some());
 }
 
 #[tokio::test]
 async fn bucket_of_the_same_name_is_another_one() {
-    let door = Door::open().await;
-    let mut answer = listen(&door, &door.key, &format!("/bucket?{ALL}")).await;
-    door.call("DELETE", "/bucket", &[], "").await.ok();
-    door.put("/bucket", "").await.ok();
-    door.put("/bucket/key", "").await.ok();
+    let s3 = Endpoint::open().await;
+    let mut answer = listen(&s3, &s3.key, &format!("/bucket?{ALL}")).await;
+    s3.call("DELETE", "/bucket", &[], "").await.ok();
+    s3.put("/bucket", "").await.ok();
+    s3.put("/bucket/key", "").await.ok();
     assert_eq!(next(&mut answer).await, None);
 }
 
 #[tokio::test]
 async fn wrong_questions_are_refused_after_the_right_was_checked() {
-    let door = Door::open().await;
-    let ask = |path: &'static str| door.get(path);
+    let s3 = Endpoint::open().await;
+    let ask = |path: &'static str| s3.get(path);
     ask("/bucket?events=s3:Nothing")
         .await
         .is(400, "InvalidArgument");
@@ -95,7 +95,7 @@ async fn wrong_questions_are_refused_after_the_right_was_checked() {
     ask("/none?events=s3:ObjectCreated:*")
         .await
         .is(404, "NoSuchBucket");
-    let stranger = door.key_with(Permissions::default()).await;
+    let stranger = s3.key_with(Permissions::default()).await;
     let request = signed(
         &stranger,
         "GET",
@@ -103,5 +103,5 @@ async fn wrong_questions_are_refused_after_the_right_was_checked() {
         &[],
         Bytes::new(),
     );
-    door.send(request).await.is(403, "AccessDenied");
+    s3.send(request).await.is(403, "AccessDenied");
 }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 
-use super::client::Door;
+use super::client::Endpoint;
 
 const HOLD: (&str, &str) = ("x-amz-object-lock-legal-hold", "ON");
 /// The MD5 of the content `x`.
@@ -12,30 +12,30 @@ const MD5_OF_X: (&str, &str) = ("content-md5", "ndTkYSaMgDT1yFZOFVxnpg==");
 
 #[tokio::test]
 async fn a_bucket_without_object_lock_protects_nothing_and_says_so() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "x").await.ok();
-    door.get("/bucket?object-lock")
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "x").await.ok();
+    s3.get("/bucket?object-lock")
         .await
         .is(404, "ObjectLockConfigurationNotFoundError");
     for path in ["/bucket/k?retention", "/bucket/k?legal-hold"] {
-        door.get(path).await.is(400, "InvalidRequest");
-        let put = door.call("PUT", path, &[], "<LegalHold/>").await;
+        s3.get(path).await.is(400, "InvalidRequest");
+        let put = s3.call("PUT", path, &[], "<LegalHold/>").await;
         put.is(400, "InvalidRequest");
     }
     for headers in [&[HOLD][..], &[HOLD, MD5_OF_X]] {
-        let put = door.call("PUT", "/bucket/new", headers, "x").await;
+        let put = s3.call("PUT", "/bucket/new", headers, "x").await;
         put.is(400, "InvalidRequest");
     }
-    let begun = door.call("POST", "/bucket/new?uploads", &[HOLD], "").await;
+    let begun = s3.call("POST", "/bucket/new?uploads", &[HOLD], "").await;
     begun.is(400, "InvalidRequest");
-    door.get("/bucket/new").await.is(404, "NoSuchKey");
+    s3.get("/bucket/new").await.is(404, "NoSuchKey");
 }
 
 /// What carries safety is never accepted and ignored.
 #[tokio::test]
 async fn headers_about_object_lock_are_refused_where_they_mean_nothing() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "x").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "x").await.ok();
     let bypass = ("x-amz-bypass-governance-retention", "true");
     let enabled = ("x-amz-bucket-object-lock-enabled", "true");
     for (method, path, header) in [
@@ -45,20 +45,20 @@ async fn headers_about_object_lock_are_refused_where_they_mean_nothing() {
         ("PUT", "/bucket/k", enabled),
         ("GET", "/bucket", bypass),
     ] {
-        let reply = door.call(method, path, &[header], "").await;
+        let reply = s3.call(method, path, &[header], "").await;
         reply.is(501, "NotImplemented");
     }
     // A bypass that nothing needs changes nothing.
-    let deleted = door.call("DELETE", "/bucket/k", &[bypass], "").await;
+    let deleted = s3.call("DELETE", "/bucket/k", &[bypass], "").await;
     assert_eq!(deleted.status, 204);
 }
 
 /// Object lock stays for good, so an empty document must not enable it.
 #[tokio::test]
 async fn a_document_that_does_not_name_object_lock_is_refused() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let on = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
-    door.call("PUT", "/bucket?versioning", &[], on).await.ok();
+    s3.call("PUT", "/bucket?versioning", &[], on).await.ok();
     for document in [
         "<ObjectLockConfiguration/>",
         "<ObjectLockConfiguration><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days>\
@@ -66,52 +66,48 @@ async fn a_document_that_does_not_name_object_lock_is_refused() {
     ] {
         let md5 = STANDARD.encode(Md5::digest(document));
         let md5 = [("content-md5", md5.as_str())];
-        let set = door
-            .call("PUT", "/bucket?object-lock", &md5, document)
-            .await;
+        let set = s3.call("PUT", "/bucket?object-lock", &md5, document).await;
         set.is(400, "MalformedXML");
     }
-    let lock = door.get("/bucket?object-lock").await;
+    let lock = s3.get("/bucket?object-lock").await;
     lock.is(404, "ObjectLockConfigurationNotFoundError");
 }
 
 /// As PutObject: what is protected for long must be what the client meant.
 #[tokio::test]
 async fn parts_of_protected_objects_need_a_checksum() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let enabled = [("x-amz-bucket-object-lock-enabled", "true")];
-    door.call("PUT", "/locked", &enabled, "").await.ok();
+    s3.call("PUT", "/locked", &enabled, "").await.ok();
     let begin = async |headers: &[(&str, &str)]| {
-        let begun = door.call("POST", "/locked/k?uploads", headers, "").await;
+        let begun = s3.call("POST", "/locked/k?uploads", headers, "").await;
         let id = begun.ok().element("UploadId").unwrap();
         format!("/locked/k?partNumber=1&uploadId={id}")
     };
     let check = async |path: &str| {
-        let refused = door.put(path, "x").await;
+        let refused = s3.put(path, "x").await;
         refused.is(400, "InvalidRequest");
         let why = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Part requests \
                    with Object Lock parameters";
         assert_eq!(refused.element("Message").unwrap(), why);
-        door.call("PUT", path, &[MD5_OF_X], "x").await.ok();
+        s3.call("PUT", path, &[MD5_OF_X], "x").await.ok();
         let crc = [("x-amz-checksum-crc32", "jNwWgw==")];
-        door.call("PUT", path, &crc, "x").await.ok();
+        s3.call("PUT", path, &crc, "x").await.ok();
         let trailer = [
             ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
             ("x-amz-decoded-content-length", "1"),
             ("x-amz-trailer", "x-amz-checksum-crc32"),
         ];
         let body = "1\r\nx\r\n0\r\nx-amz-checksum-crc32:jNwWgw==\r\n\r\n";
-        door.call("PUT", path, &trailer, body).await.ok();
+        s3.call("PUT", path, &trailer, body).await.ok();
     };
-    door.put(&begin(&[]).await, "x").await.ok();
+    s3.put(&begin(&[]).await, "x").await.ok();
     check(&begin(&[HOLD]).await).await;
     let rule = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>\
         <Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule>\
         </ObjectLockConfiguration>";
     let md5 = STANDARD.encode(Md5::digest(rule));
     let md5 = [("content-md5", md5.as_str())];
-    door.call("PUT", "/locked?object-lock", &md5, rule)
-        .await
-        .ok();
+    s3.call("PUT", "/locked?object-lock", &md5, rule).await.ok();
     check(&begin(&[]).await).await;
 }

@@ -1,4 +1,4 @@
-//! The whole door on a model in memory: requests go in signed, answers come out.
+//! The whole endpoint on a model in memory: requests go in signed, answers come out.
 
 mod access;
 pub mod client;

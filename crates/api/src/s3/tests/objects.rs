@@ -7,13 +7,13 @@ use http_body_util::Full;
 use archipel_cluster::World;
 use archipel_model::{HOOKS, Model};
 
-use super::client::{Door, Reply, hmac_hex};
+use super::client::{Endpoint, Reply, hmac_hex};
 
 #[tokio::test]
 async fn put_get_head_delete() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let body = Bytes::from(vec![7; 3_000_000]);
-    let put = door
+    let put = s3
         .call(
             "PUT",
             "/bucket/a b/ü",
@@ -23,54 +23,54 @@ async fn put_get_head_delete() {
         .await
         .ok();
     assert_eq!(put.header("x-amz-checksum-type"), "FULL_OBJECT");
-    let got = door.get("/bucket/a b/ü").await.ok();
+    let got = s3.get("/bucket/a b/ü").await.ok();
     assert_eq!(got.body, body);
     assert_eq!(got.header("etag"), put.header("etag"));
     assert_eq!(got.header("x-amz-meta-x"), "1");
     assert_eq!(got.header("content-type"), "binary/octet-stream");
     assert_eq!(got.header("last-modified").len(), 29);
-    let part = door
+    let part = s3
         .call("GET", "/bucket/a b/ü", &[("range", "bytes=10-19")], "")
         .await;
     assert_eq!((part.status.as_u16(), part.body.len()), (206, 10));
     assert_eq!(part.header("content-range"), "bytes 10-19/3000000");
-    let head = door.call("HEAD", "/bucket/a b/ü", &[], "").await.ok();
+    let head = s3.call("HEAD", "/bucket/a b/ü", &[], "").await.ok();
     assert_eq!(head.header("content-length"), "3000000");
-    door.call("DELETE", "/bucket/a b/ü", &[], "").await.ok();
-    door.get("/bucket/a b/ü").await.is(404, "NoSuchKey");
+    s3.call("DELETE", "/bucket/a b/ü", &[], "").await.ok();
+    s3.get("/bucket/a b/ü").await.is(404, "NoSuchKey");
 }
 
 #[tokio::test]
 async fn conditional_writes_check_the_current_object() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let none = [("if-none-match", "*")];
-    let first = door.call("PUT", "/bucket/k", &none, "1").await.ok();
-    door.call("PUT", "/bucket/k", &none, "2")
+    let first = s3.call("PUT", "/bucket/k", &none, "1").await.ok();
+    s3.call("PUT", "/bucket/k", &none, "2")
         .await
         .is(412, "PreconditionFailed");
     let tag = first.header("etag").to_owned();
-    door.call("PUT", "/bucket/k", &[("if-match", &tag)], "3")
+    s3.call("PUT", "/bucket/k", &[("if-match", &tag)], "3")
         .await
         .ok();
-    door.call("PUT", "/bucket/k", &[("if-match", &tag)], "4")
+    s3.call("PUT", "/bucket/k", &[("if-match", &tag)], "4")
         .await
         .is(412, "PreconditionFailed");
-    door.call("PUT", "/bucket/new", &[("if-match", &tag)], "5")
+    s3.call("PUT", "/bucket/new", &[("if-match", &tag)], "5")
         .await
         .is(404, "NoSuchKey");
-    assert_eq!(door.get("/bucket/k").await.text(), "3");
+    assert_eq!(s3.get("/bucket/k").await.text(), "3");
 }
 
 /// Exactly one of several racing writers wins, and its content stays.
 #[tokio::test]
 async fn one_of_several_racing_writers_wins() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for round in 0..20 {
         let path = format!("/bucket/race{round}");
         let racer = |n: usize| {
-            let (door, path) = (&door, &path);
+            let (s3, path) = (&s3, &path);
             async move {
-                door.call("PUT", path, &[("if-none-match", "*")], n.to_string())
+                s3.call("PUT", path, &[("if-none-match", "*")], n.to_string())
                     .await
             }
         };
@@ -81,20 +81,20 @@ async fn one_of_several_racing_writers_wins() {
             .filter(|r| [409, 412].contains(&r.status.as_u16()))
             .count();
         assert_eq!((won.len(), lost), (1, 15));
-        assert_eq!(door.get(&path).await.text(), won[0].to_string());
+        assert_eq!(s3.get(&path).await.text(), won[0].to_string());
     }
 }
 
 #[tokio::test]
 async fn listing_pages() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for key in ["a", "b/1", "b/2", "c", "d/1"] {
-        door.put(&format!("/bucket/{key}"), "x").await.ok();
+        s3.put(&format!("/bucket/{key}"), "x").await.ok();
     }
     let mut seen = Vec::new();
     let mut token = String::new();
     loop {
-        let page = door
+        let page = s3
             .get(&format!(
                 "/bucket?list-type=2&delimiter=/&max-keys=1{token}"
             ))
@@ -113,14 +113,14 @@ async fn listing_pages() {
         }
     }
     assert_eq!(seen, ["a", "b/", "c", "d/"]);
-    let wrong = door.get("/bucket?list-type=2&continuation-token=%25").await;
+    let wrong = s3.get("/bucket?list-type=2&continuation-token=%25").await;
     wrong.is(400, "InvalidArgument");
 }
 
 #[tokio::test]
 async fn copy_takes_content_and_metadata() {
-    let door = Door::open().await;
-    door.call("PUT", "/bucket/k", &[("x-amz-meta-a", "1")], "content")
+    let s3 = Endpoint::open().await;
+    s3.call("PUT", "/bucket/k", &[("x-amz-meta-a", "1")], "content")
         .await
         .ok();
     let from = |extra: &'static [(&'static str, &'static str)]| {
@@ -128,8 +128,8 @@ async fn copy_takes_content_and_metadata() {
         headers.extend(extra);
         headers
     };
-    door.call("PUT", "/bucket/copy", &from(&[]), "").await.ok();
-    let copy = door.get("/bucket/copy").await;
+    s3.call("PUT", "/bucket/copy", &from(&[]), "").await.ok();
+    let copy = s3.get("/bucket/copy").await;
     assert_eq!(
         (copy.text().as_str(), copy.header("x-amz-meta-a")),
         ("content", "1")
@@ -138,61 +138,61 @@ async fn copy_takes_content_and_metadata() {
         ("x-amz-metadata-directive", "REPLACE"),
         ("x-amz-meta-b", "2"),
     ]);
-    door.call("PUT", "/bucket/k", &replace, "").await.ok();
-    let own = door.get("/bucket/k").await;
+    s3.call("PUT", "/bucket/k", &replace, "").await.ok();
+    let own = s3.get("/bucket/k").await;
     assert_eq!(
         (own.header("x-amz-meta-a"), own.header("x-amz-meta-b")),
         ("", "2")
     );
-    door.call("PUT", "/bucket/k", &from(&[]), "")
+    s3.call("PUT", "/bucket/k", &from(&[]), "")
         .await
         .is(400, "InvalidRequest");
     let missing = [("x-amz-copy-source", "bucket/missing")];
-    door.call("PUT", "/bucket/x", &missing, "")
+    s3.call("PUT", "/bucket/x", &missing, "")
         .await
         .is(404, "NoSuchKey");
     let malformed = [("x-amz-copy-source", "")];
-    door.call("PUT", "/bucket/x", &malformed, "")
+    s3.call("PUT", "/bucket/x", &malformed, "")
         .await
         .is(400, "InvalidArgument");
 }
 
 #[tokio::test]
 async fn delete_objects_reports_each_key() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for key in ["a", "b", "c"] {
-        door.put(&format!("/bucket/{key}"), "x").await.ok();
+        s3.put(&format!("/bucket/{key}"), "x").await.ok();
     }
     let body = "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key><ETag>wrong</ETag></Object>\
                 <Object><Key>none</Key></Object></Delete>";
-    let reply = door.call("POST", "/bucket?delete", &[], body).await.ok();
+    let reply = s3.call("POST", "/bucket?delete", &[], body).await.ok();
     assert_eq!(reply.text().matches("<Deleted>").count(), 2);
     assert_eq!(reply.element("Code").unwrap(), "PreconditionFailed");
-    door.get("/bucket/a").await.is(404, "NoSuchKey");
-    door.get("/bucket/b").await.ok();
+    s3.get("/bucket/a").await.is(404, "NoSuchKey");
+    s3.get("/bucket/b").await.ok();
 }
 
 #[tokio::test]
 async fn virtual_host_names_the_bucket() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let host = [("host", "bucket.s3.example.com:3900")];
-    door.call("PUT", "/k", &host, "content").await.ok();
-    assert_eq!(door.call("GET", "/k", &host, "").await.text(), "content");
-    assert_eq!(door.get("/bucket/k").await.text(), "content");
+    s3.call("PUT", "/k", &host, "content").await.ok();
+    assert_eq!(s3.call("GET", "/k", &host, "").await.text(), "content");
+    assert_eq!(s3.get("/bucket/k").await.text(), "content");
     let other = [("host", "other.s3.example.com")];
-    door.call("GET", "/k", &other, "")
+    s3.call("GET", "/k", &other, "")
         .await
         .is(404, "NoSuchBucket");
     let domain = [("host", "s3.example.com")];
     assert_eq!(
-        door.call("GET", "/bucket/k", &domain, "").await.text(),
+        s3.call("GET", "/bucket/k", &domain, "").await.text(),
         "content"
     );
 }
 
 /// A form with its policy, as a browser sends it.
 pub fn form(
-    door: &Door,
+    s3: &Endpoint,
     fields: &[(&str, &str)],
     conditions: &str,
     file: &str,
@@ -203,8 +203,8 @@ pub fn form(
          {{\"x-amz-algorithm\":\"AWS4-HMAC-SHA256\"}},{{\"x-amz-date\":\"20130524T000000Z\"}}{conditions}]}}"
     );
     let policy = STANDARD.encode(policy);
-    let signature = hmac_hex(&door.key, &policy);
-    let credential = format!("{}/20130524/us-east-1/s3/aws4_request", door.key.id);
+    let signature = hmac_hex(&s3.key, &policy);
+    let credential = format!("{}/20130524/us-east-1/s3/aws4_request", s3.key.id);
     let signing = [
         ("policy", policy.as_str()),
         ("x-amz-algorithm", "AWS4-HMAC-SHA256"),
@@ -229,40 +229,40 @@ pub fn form(
 
 #[tokio::test]
 async fn form_upload_stores_an_object() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let key = ("key", "up/${filename}");
-    door.send(form(&door, &[key], "", "content")).await.ok();
-    assert_eq!(door.get("/bucket/up/f.txt").await.text(), "content");
+    s3.send(form(&s3, &[key], "", "content")).await.ok();
+    assert_eq!(s3.get("/bucket/up/f.txt").await.text(), "content");
     let large = "x".repeat(1_000_000);
-    door.send(form(&door, &[key], "", &large)).await.ok();
-    assert_eq!(door.get("/bucket/up/f.txt").await.text(), large);
+    s3.send(form(&s3, &[key], "", &large)).await.ok();
+    assert_eq!(s3.get("/bucket/up/f.txt").await.text(), large);
     let range = ",[\"content-length-range\",2,5]";
-    door.send(form(&door, &[key], range, "x"))
+    s3.send(form(&s3, &[key], range, "x"))
         .await
         .is(400, "EntityTooSmall");
-    door.send(form(&door, &[key], range, "123456"))
+    s3.send(form(&s3, &[key], range, "123456"))
         .await
         .is(400, "EntityTooLarge");
-    door.send(form(&door, &[("key", "other")], "", "x"))
+    s3.send(form(&s3, &[("key", "other")], "", "x"))
         .await
         .is(403, "AccessDenied");
     let sneaked = [key, ("x-amz-meta-a", "1")];
-    door.send(form(&door, &sneaked, "", "x"))
+    s3.send(form(&s3, &sneaked, "", "x"))
         .await
         .is(403, "AccessDenied");
     let status = [key, ("success_action_status", "201")];
     let allowed = ",{\"success_action_status\":\"201\"}";
-    let created = door.send(form(&door, &status, allowed, "x")).await.ok();
+    let created = s3.send(form(&s3, &status, allowed, "x")).await.ok();
     assert_eq!(created.element("Key").unwrap(), "up/f.txt");
-    let mut forged = form(&door, &[key], "", "x");
+    let mut forged = form(&s3, &[key], "", "x");
     *forged.uri_mut() = "/bucket2".parse().unwrap();
-    door.send(forged).await.is(403, "AccessDenied");
+    s3.send(forged).await.is(403, "AccessDenied");
 }
 
 /// The answer of a form has the checksum of its object. A checksum that is announced must be there.
 #[tokio::test]
 async fn form_names_its_checksum() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let (crc, algorithm) = ("x-amz-checksum-crc32", "x-amz-checksum-algorithm");
     let condition =
         format!(",[\"starts-with\",\"${crc}\",\"\"],[\"starts-with\",\"${algorithm}\",\"\"]");
@@ -270,7 +270,7 @@ async fn form_names_its_checksum() {
     let value = "/sUwqQ==";
     let send = |more: &[(&str, &str)]| {
         let fields = [&[("key", "up/k")], more].concat();
-        door.send(form(&door, &fields, &condition, "content"))
+        s3.send(form(&s3, &fields, &condition, "content"))
     };
     for (more, code) in [
         (&[(algorithm, "CRC32")][..], "InvalidRequest"),
@@ -290,10 +290,10 @@ async fn form_names_its_checksum() {
 /// Clients restore objects of archives before they read them.
 #[tokio::test]
 async fn archives_are_refused() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for (class, status) in [("GLACIER", 400), ("DEEP_ARCHIVE", 400), ("GLACIER_IR", 200)] {
         let headers = [("x-amz-storage-class", class)];
-        let reply = door.call("PUT", "/bucket/k", &headers, "x").await;
+        let reply = s3.call("PUT", "/bucket/k", &headers, "x").await;
         assert_eq!(reply.status, status, "{class}");
     }
 }
@@ -311,18 +311,18 @@ async fn form_may_be_signed_with_a_key_of_another_node() {
     world.network.end_all_cuts();
     assert!(here.access_key(&key.id).unwrap().is_none());
     assert!(here.bucket("bucket").unwrap().is_none());
-    let door = Door::to(here, key);
-    let sent = form(&door, &[("key", "up/k")], "", "content");
-    door.send(sent).await.ok();
-    assert_eq!(door.get("/bucket/up/k").await.text(), "content");
+    let s3 = Endpoint::to(here, key);
+    let sent = form(&s3, &[("key", "up/k")], "", "content");
+    s3.send(sent).await.ok();
+    assert_eq!(s3.get("/bucket/up/k").await.text(), "content");
 }
 
 /// XML cannot hold all keys. No key is left out because of that: a page ends before one, or says so.
 #[tokio::test]
 async fn no_page_ends_at_a_key_that_xml_cannot_hold() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for key in ["a", "b\u{1}", "b+c", "c"] {
-        door.put(&format!("/bucket/{key}"), "x").await.ok();
+        s3.put(&format!("/bucket/{key}"), "x").await.ok();
     }
     for (listing, marker) in [
         ("delimiter=/", "marker"),
@@ -330,31 +330,31 @@ async fn no_page_ends_at_a_key_that_xml_cannot_hold() {
         ("prefix=", "marker"),
     ] {
         let path = format!("/bucket?max-keys=2&{listing}");
-        let first = door.get(&path).await.ok();
+        let first = s3.get(&path).await.ok();
         let keys = |answer: &Reply| answer.text().matches("<Key>").count();
         assert_eq!(keys(&first), 1, "{listing}");
         assert!(first.text().contains("<IsTruncated>true</IsTruncated>"));
-        let second = door.get(&format!("{path}&{marker}=a")).await.ok();
+        let second = s3.get(&format!("{path}&{marker}=a")).await.ok();
         assert_eq!(keys(&second), 2, "{listing}");
         let nothing_else = format!("/bucket?max-keys=1&{listing}&{marker}=a");
-        door.get(&nothing_else).await.is(400, "InvalidArgument");
-        door.get(&format!("{nothing_else}&encoding-type=url"))
+        s3.get(&nothing_else).await.is(400, "InvalidArgument");
+        s3.get(&format!("{nothing_else}&encoding-type=url"))
             .await
             .ok();
     }
-    door.get("/bucket?max-keys=1&start-after=a&list-type=2")
+    s3.get("/bucket?max-keys=1&start-after=a&list-type=2")
         .await
         .ok();
-    door.call("POST", "/bucket/b\u{1}?uploads", &[], "")
+    s3.call("POST", "/bucket/b\u{1}?uploads", &[], "")
         .await
         .ok();
-    door.call("POST", "/bucket/c?uploads", &[], "").await.ok();
-    let uploads = door.get("/bucket?uploads&max-uploads=1").await;
+    s3.call("POST", "/bucket/c?uploads", &[], "").await.ok();
+    let uploads = s3.get("/bucket?uploads&max-uploads=1").await;
     uploads.is(400, "InvalidArgument");
-    door.call("POST", "/bucket/a?uploads", &[], "").await.ok();
-    let uploads = door.get("/bucket?uploads&max-uploads=2").await.ok();
+    s3.call("POST", "/bucket/a?uploads", &[], "").await.ok();
+    let uploads = s3.get("/bucket?uploads&max-uploads=2").await.ok();
     assert_eq!(uploads.text().matches("<Upload>").count(), 1);
     assert!(uploads.text().contains("<NextKeyMarker>a</NextKeyMarker>"));
     // One page is enough for all: what cannot be said is replaced.
-    door.get("/bucket?uploads").await.ok();
+    s3.get("/bucket?uploads").await.ok();
 }

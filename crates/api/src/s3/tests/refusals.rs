@@ -4,13 +4,13 @@ use http::Request;
 use http_body_util::Full;
 use proptest::prelude::*;
 
-use super::client::{Door, chunk_signature, presigned, signed};
+use super::client::{Endpoint, chunk_signature, presigned, signed};
 
 /// Each operation needs exactly its own permission.
 #[tokio::test]
 async fn operation_needs_exactly_its_own_permission() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "kept").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "kept").await.ok();
     let table = [
         ("GET", "/bucket/k", 'r'),
         ("HEAD", "/bucket/k", 'r'),
@@ -32,11 +32,9 @@ async fn operation_needs_exactly_its_own_permission() {
             write: has('w'),
             owner: has('o'),
         };
-        let key = door.key_with(permissions).await;
+        let key = s3.key_with(permissions).await;
         for (method, path, needed) in table {
-            let reply = door
-                .send(signed(&key, method, path, &[], Bytes::new()))
-                .await;
+            let reply = s3.send(signed(&key, method, path, &[], Bytes::new())).await;
             let allowed = reply.status != 403;
             assert_eq!(
                 allowed,
@@ -46,28 +44,28 @@ async fn operation_needs_exactly_its_own_permission() {
             );
         }
     }
-    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+    assert_eq!(s3.get("/bucket/k").await.text(), "kept");
 }
 
 /// Reading the source of a copy needs its own permission.
 #[tokio::test]
 async fn copies_need_both_permissions() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "secret").await.ok();
-    let other = door.model.create_access_key("thief", true).await.unwrap();
-    door.model
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "secret").await.ok();
+    let other = s3.model.create_access_key("thief", true).await.unwrap();
+    s3.model
         .create_bucket("thiefs", Some(&other.id))
         .await
         .unwrap();
     let copy = [("x-amz-copy-source", "bucket/k")];
-    let reply = door
+    let reply = s3
         .send(signed(&other, "PUT", "/thiefs/k", &copy, Bytes::new()))
         .await;
     reply.is(403, "AccessDenied");
-    door.send(signed(&other, "GET", "/bucket/k", &[], Bytes::new()))
+    s3.send(signed(&other, "GET", "/bucket/k", &[], Bytes::new()))
         .await
         .is(403, "AccessDenied");
-    let listed = door
+    let listed = s3
         .send(signed(&other, "GET", "/", &[], Bytes::new()))
         .await
         .ok();
@@ -76,8 +74,8 @@ async fn copies_need_both_permissions() {
 
 #[tokio::test]
 async fn anonymous_requests_learn_nothing() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "x").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "x").await.ok();
     let paths = [
         "/",
         "/bucket",
@@ -92,7 +90,7 @@ async fn anonymous_requests_learn_nothing() {
                 .method(method)
                 .uri(path)
                 .header("host", "h");
-            let reply = door.send(request.body(Full::default()).unwrap()).await;
+            let reply = s3.send(request.body(Full::default()).unwrap()).await;
             match (method, path) {
                 // A body that is no form is refused before anything is looked up.
                 ("POST", "/bucket" | "/none") => reply.is(412, "PreconditionFailed"),
@@ -105,9 +103,9 @@ async fn anonymous_requests_learn_nothing() {
 /// A presigned URL does what was signed and nothing else.
 #[tokio::test]
 async fn presigned_urls_cannot_be_widened() {
-    let door = Door::open().await;
-    door.put("/bucket/secret", "secret").await.ok();
-    let url = presigned(&door.key, "PUT", "/bucket/k");
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/secret", "secret").await.ok();
+    let url = presigned(&s3.key, "PUT", "/bucket/k");
     let request = |header: Option<(&str, &str)>| {
         let mut request = Request::put(&url)
             .header("host", "127.0.0.1")
@@ -118,18 +116,18 @@ async fn presigned_urls_cannot_be_widened() {
         request.body(Full::from("x")).unwrap()
     };
     let copy = ("x-amz-copy-source", "/bucket/secret");
-    door.send(request(Some(copy))).await.is(403, "AccessDenied");
-    door.get("/bucket/k").await.is(404, "NoSuchKey");
-    door.send(request(None)).await.ok();
-    door.clock.advance(61_000);
-    door.send(request(None)).await.is(403, "AccessDenied");
+    s3.send(request(Some(copy))).await.is(403, "AccessDenied");
+    s3.get("/bucket/k").await.is(404, "NoSuchKey");
+    s3.send(request(None)).await.ok();
+    s3.clock.advance(61_000);
+    s3.send(request(None)).await.is(403, "AccessDenied");
 }
 
 /// A wrong body leaves the object unchanged.
 #[tokio::test]
 async fn wrong_bodies_change_nothing() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "kept").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "kept").await.ok();
     let cases: [(&[(&str, &str)], &str); 4] = [
         (&[("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")], "BadDigest"),
         (&[("x-amz-checksum-crc32", "AAAAAA==")], "BadDigest"),
@@ -140,48 +138,48 @@ async fn wrong_bodies_change_nothing() {
         (&[("x-amz-checksum-sha1", "AAAA")], "InvalidRequest"),
     ];
     for (headers, code) in cases {
-        door.call("PUT", "/bucket/k", headers, "new")
+        s3.call("PUT", "/bucket/k", headers, "new")
             .await
             .is(400, code);
     }
-    let mut short = signed(&door.key, "PUT", "/bucket/k", &[], "new".into());
+    let mut short = signed(&s3.key, "PUT", "/bucket/k", &[], "new".into());
     short.headers_mut().insert("content-length", 4.into());
-    door.send(short).await.is(400, "IncompleteBody");
-    let mut unknown = signed(&door.key, "PUT", "/bucket/k", &[], "new".into());
+    s3.send(short).await.is(400, "IncompleteBody");
+    let mut unknown = signed(&s3.key, "PUT", "/bucket/k", &[], "new".into());
     unknown.headers_mut().remove("content-length");
-    door.send(unknown).await.is(411, "MissingContentLength");
-    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+    s3.send(unknown).await.is(411, "MissingContentLength");
+    assert_eq!(s3.get("/bucket/k").await.text(), "kept");
 }
 
 #[tokio::test]
 async fn forged_chunks_change_nothing() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "kept").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "kept").await.ok();
     let headers = [
         ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
         ("x-amz-decoded-content-length", "3"),
     ];
     let send = |tampered: bool| {
-        let seed = signed(&door.key, "PUT", "/bucket/k", &headers, Bytes::new());
+        let seed = signed(&s3.key, "PUT", "/bucket/k", &headers, Bytes::new());
         let authorization = seed.headers()["authorization"].to_str().unwrap();
         let previous = authorization.rsplit_once("Signature=").unwrap().1;
-        let first = chunk_signature(&door.key, previous, b"new");
-        let last = chunk_signature(&door.key, &first, b"");
+        let first = chunk_signature(&s3.key, previous, b"new");
+        let last = chunk_signature(&s3.key, &first, b"");
         let content = if tampered { "bad" } else { "new" };
         let body =
             format!("3;chunk-signature={first}\r\n{content}\r\n0;chunk-signature={last}\r\n\r\n");
-        signed(&door.key, "PUT", "/bucket/k", &headers, body.into())
+        signed(&s3.key, "PUT", "/bucket/k", &headers, body.into())
     };
-    door.send(send(true)).await.is(403, "SignatureDoesNotMatch");
-    assert_eq!(door.get("/bucket/k").await.text(), "kept");
-    door.send(send(false)).await.ok();
-    assert_eq!(door.get("/bucket/k").await.text(), "new");
+    s3.send(send(true)).await.is(403, "SignatureDoesNotMatch");
+    assert_eq!(s3.get("/bucket/k").await.text(), "kept");
+    s3.send(send(false)).await.ok();
+    assert_eq!(s3.get("/bucket/k").await.text(), "new");
 }
 
 #[tokio::test]
 async fn missing_features_answer_not_implemented() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "kept").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "kept").await.ok();
     for (path, has) in [
         ("/bucket?metadataTable", ["GET", "DELETE"].as_slice()),
         ("/bucket/k?torrent", &["GET"]),
@@ -191,29 +189,29 @@ async fn missing_features_answer_not_implemented() {
                 true => (501, "NotImplemented"),
                 false => (405, "MethodNotAllowed"),
             };
-            door.call(method, path, &[], "").await.is(status, code);
+            s3.call(method, path, &[], "").await.is(status, code);
         }
     }
     for method in ["PUT", "DELETE"] {
-        door.call(method, "/bucket?unheard-of", &[], "")
+        s3.call(method, "/bucket?unheard-of", &[], "")
             .await
             .is(501, "NotImplemented");
     }
-    let reply = door.call("PUT", "/bucket?replication", &[], "").await;
+    let reply = s3.call("PUT", "/bucket?replication", &[], "").await;
     reply.is(501, "NotImplemented");
     let encrypted = [("x-amz-server-side-encryption", "aws:kms")];
-    door.call("PUT", "/bucket/k", &encrypted, "new")
+    s3.call("PUT", "/bucket/k", &encrypted, "new")
         .await
         .is(501, "NotImplemented");
-    assert_eq!(door.get("/bucket/k").await.text(), "kept");
-    let versioning = door.get("/bucket?versioning").await.ok();
+    assert_eq!(s3.get("/bucket/k").await.text(), "kept");
+    let versioning = s3.get("/bucket?versioning").await.ok();
     assert!(!versioning.text().contains("Status"));
 }
 
 /// A write makes a version; it cannot name one.
 #[tokio::test]
 async fn writes_name_no_version() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let copy = [("x-amz-copy-source", "bucket/k")];
     for (method, path, headers) in [
         ("PUT", "/bucket/k?versionId=null", &[][..]),
@@ -225,37 +223,37 @@ async fn writes_name_no_version() {
             &[],
         ),
     ] {
-        let reply = door.call(method, path, headers, "").await;
+        let reply = s3.call(method, path, headers, "").await;
         reply.is(400, "InvalidArgument");
     }
-    door.get("/bucket/k").await.is(404, "NoSuchKey");
+    s3.get("/bucket/k").await.is(404, "NoSuchKey");
 }
 
 #[tokio::test]
 async fn impossible_settings_of_a_new_bucket_are_refused() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for (namespace, status, code) in [
         ("account-regional", 501, "NotImplemented"),
         ("bogus", 400, "InvalidArgument"),
     ] {
         let namespace = [("x-amz-bucket-namespace", namespace)];
-        let refused = door.call("PUT", "/other", &namespace, "").await;
+        let refused = s3.call("PUT", "/other", &namespace, "").await;
         refused.is(status, code);
     }
     let global = [("x-amz-bucket-namespace", "global")];
-    door.call("PUT", "/other", &global, "").await.ok();
-    door.call("PUT", "/other-an", &[], "")
+    s3.call("PUT", "/other", &global, "").await.ok();
+    s3.call("PUT", "/other-an", &[], "")
         .await
         .is(400, "InvalidBucketName");
-    let elsewhere = door.get("/?bucket-region=eu-west-1").await;
+    let elsewhere = s3.get("/?bucket-region=eu-west-1").await;
     elsewhere.is(400, "InvalidArgument");
-    door.get("/?bucket-region=us-east-1").await.ok();
+    s3.get("/?bucket-region=us-east-1").await.ok();
 }
 
 #[tokio::test]
 async fn errors_name_their_request() {
-    let door = Door::open().await;
-    let reply = door.get("/bucket/<missing>").await;
+    let s3 = Endpoint::open().await;
+    let reply = s3.get("/bucket/<missing>").await;
     reply.is(404, "NoSuchKey");
     assert_eq!(
         reply.element("RequestId").unwrap(),
@@ -263,10 +261,10 @@ async fn errors_name_their_request() {
     );
     assert_eq!(reply.element("HostId").unwrap(), reply.header("x-amz-id-2"));
     assert_eq!(reply.element("Key").unwrap(), "&lt;missing&gt;");
-    let head = door.call("HEAD", "/bucket/missing", &[], "").await;
+    let head = s3.call("HEAD", "/bucket/missing", &[], "").await;
     assert_eq!((head.status.as_u16(), head.body.len()), (404, 0));
     let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &door.registry).unwrap();
+    prometheus_client::encoding::text::encode(&mut text, &s3.registry).unwrap();
     assert!(
         text.contains("s3_requests_total{operation=\"GetObject\",status=\"404\"} 1"),
         "{text}"
@@ -293,9 +291,9 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(async {
-            let door = Door::open().await;
+            let s3 = Endpoint::open().await;
             let path = format!("{path}?{query}");
-            let reply = door.call(method, &path, &[(header, &value)], body).await;
+            let reply = s3.call(method, &path, &[(header, &value)], body).await;
             prop_assert!(reply.status.as_u16() < 500 || reply.status == 501, "{}", reply.text());
             Ok(())
         })?;

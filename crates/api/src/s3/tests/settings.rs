@@ -5,7 +5,7 @@ use archipel_model::Permissions;
 use archipel_model::identity::{NewUser, User};
 use bytes::Bytes;
 
-use super::client::{Door, signed};
+use super::client::{Endpoint, signed};
 
 const LOGGED: &str = "<BucketLoggingStatus><LoggingEnabled><TargetBucket>bucket</TargetBucket>\
     <TargetPrefix>l/</TargetPrefix></LoggingEnabled></BucketLoggingStatus>";
@@ -25,32 +25,32 @@ fn encryption(blocked: &str) -> String {
 
 #[tokio::test]
 async fn what_is_off_can_be_turned_off() {
-    let door = Door::open().await;
-    let reply = door.call("DELETE", "/bucket?replication", &[], "").await;
+    let s3 = Endpoint::open().await;
+    let reply = s3.call("DELETE", "/bucket?replication", &[], "").await;
     assert_eq!(reply.status, 204);
     for name in ["analytics", "inventory", "metrics", "intelligent-tiering"] {
         let path = format!("/bucket?{name}&id=x");
-        let reply = door.call("DELETE", &path, &[], "").await;
+        let reply = s3.call("DELETE", &path, &[], "").await;
         reply.is(404, "NoSuchConfiguration");
         let path = format!("/bucket?{name}");
-        let reply = door.call("DELETE", &path, &[], "").await;
+        let reply = s3.call("DELETE", &path, &[], "").await;
         reply.is(400, "InvalidArgument");
-        door.put(&path, "<x/>").await.is(501, "NotImplemented");
+        s3.put(&path, "<x/>").await.is(501, "NotImplemented");
     }
-    door.put("/bucket?logging", "<BucketLoggingStatus/>")
+    s3.put("/bucket?logging", "<BucketLoggingStatus/>")
         .await
         .ok();
-    door.put("/bucket?accelerate", acceleration("Suspended"))
+    s3.put("/bucket?accelerate", acceleration("Suspended"))
         .await
         .ok();
     let none = "<EncryptionType>NONE</EncryptionType>";
-    door.put("/bucket?encryption", encryption(none)).await.ok();
+    s3.put("/bucket?encryption", encryption(none)).await.ok();
 }
 
 #[tokio::test]
 async fn what_is_off_cannot_be_turned_on() {
-    let door = Door::open().await;
-    let put = |path, document: String| door.put(path, document);
+    let s3 = Endpoint::open().await;
+    let put = |path, document: String| s3.put(path, document);
     let missing = [
         ("/bucket?logging", LOGGED.to_owned()),
         ("/bucket?accelerate", acceleration("Enabled")),
@@ -82,20 +82,20 @@ async fn what_is_off_cannot_be_turned_on() {
     for (path, document) in malformed {
         put(path, document).await.is(400, "MalformedXML");
     }
-    door.get("/bucket?encryption")
+    s3.get("/bucket?encryption")
         .await
         .is(404, "ServerSideEncryptionConfigurationNotFoundError");
 }
 
 #[tokio::test]
 async fn settings_that_are_off_need_a_permission_and_a_bucket() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let writer = Permissions {
         read: true,
         write: true,
         owner: false,
     };
-    let writer = door.key_with(writer).await;
+    let writer = s3.key_with(writer).await;
     for (method, query, body) in [
         ("DELETE", "replication", String::new()),
         ("DELETE", "analytics&id=x", String::new()),
@@ -107,19 +107,19 @@ async fn settings_that_are_off_need_a_permission_and_a_bucket() {
     ] {
         let path = format!("/bucket?{query}");
         let refused = signed(&writer, method, &path, &[], Bytes::from(body.clone()));
-        door.send(refused).await.is(403, "AccessDenied");
+        s3.send(refused).await.is(403, "AccessDenied");
         let owner = [("x-amz-expected-bucket-owner", "111111111111")];
-        let refused = door.call(method, &path, &owner, body.clone()).await;
+        let refused = s3.call(method, &path, &owner, body.clone()).await;
         refused.is(403, "AccessDenied");
         let path = format!("/none?{query}");
-        let nowhere = door.call(method, &path, &[], body).await;
+        let nowhere = s3.call(method, &path, &[], body).await;
         nowhere.is(404, "NoSuchBucket");
     }
 }
 
 #[tokio::test]
 async fn a_method_that_no_sub_resource_has_is_not_allowed() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for (method, path, allowed) in [
         ("POST", "/bucket?cors", "GET, PUT, DELETE"),
         ("DELETE", "/bucket?acl", "GET, PUT"),
@@ -128,7 +128,7 @@ async fn a_method_that_no_sub_resource_has_is_not_allowed() {
         ("GET", "/bucket?restore", ""),
         ("DELETE", "/bucket/k?acl", "GET, PUT"),
     ] {
-        let reply = door.call(method, path, &[], "").await;
+        let reply = s3.call(method, path, &[], "").await;
         reply.is(405, "MethodNotAllowed");
         assert_eq!(reply.element("Method").as_deref(), Some(method), "{path}");
         assert!(reply.element("ResourceType").is_some(), "{path}");
@@ -137,12 +137,12 @@ async fn a_method_that_no_sub_resource_has_is_not_allowed() {
     // Nobody learns that without a signature that counts.
     let none = http::Request::post("/bucket?cors").header("host", "h");
     let none = none.body(http_body_util::Full::default()).unwrap();
-    door.send(none).await.is(403, "AccessDenied");
+    s3.send(none).await.is(403, "AccessDenied");
 }
 
 #[tokio::test]
 async fn a_new_bucket_ignores_no_header_about_objects() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let headers = [
         ("x-amz-object-lock-mode", "GOVERNANCE"),
         ("x-amz-object-lock-legal-hold", "ON"),
@@ -155,39 +155,39 @@ async fn a_new_bucket_ignores_no_header_about_objects() {
         ("x-amz-tagging-directive", "REPLACE"),
     ];
     for header in headers {
-        let reply = door.call("PUT", "/other", &[header], "").await;
+        let reply = s3.call("PUT", "/other", &[header], "").await;
         reply.is(501, "NotImplemented");
         assert_eq!(reply.element("Header").as_deref(), Some(header.0));
         let enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
-        let reply = door
+        let reply = s3
             .call("PUT", "/bucket?versioning", &[header], enabled)
             .await;
         reply.is(501, "NotImplemented");
     }
-    door.get("/other").await.is(404, "NoSuchBucket");
+    s3.get("/other").await.is(404, "NoSuchBucket");
     let locked = [("x-amz-bucket-object-lock-enabled", "true")];
-    door.call("PUT", "/other", &locked, "").await.ok();
-    door.get("/other?object-lock").await.ok();
+    s3.call("PUT", "/other", &locked, "").await.ok();
+    s3.get("/other?object-lock").await.ok();
 }
 
 #[tokio::test]
 async fn the_block_of_the_account_needs_its_own_permission() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let user = NewUser {
         name: "alice".into(),
         path: "/".into(),
         ..NewUser::default()
     };
-    door.model.create_user(user).await.unwrap();
-    let alice = door.model.create_user_key("alice").await.unwrap();
+    s3.model.create_user(user).await.unwrap();
+    let alice = s3.model.create_user_key("alice").await.unwrap();
     let ask = |account: &'static str| {
         let account = [("x-amz-account-id", account)];
         let path = "/v20180820/configuration/publicAccessBlock";
-        door.send(signed(&alice, "GET", path, &account, Bytes::new()))
+        s3.send(signed(&alice, "GET", path, &account, Bytes::new()))
     };
     ask("000000000000").await.is(403, "AccessDenied");
     let arn = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess";
-    door.model.attach::<User>("alice", arn).await.unwrap();
+    s3.model.attach::<User>("alice", arn).await.unwrap();
     ask("000000000000")
         .await
         .is(404, "NoSuchPublicAccessBlockConfiguration");
@@ -196,7 +196,7 @@ async fn the_block_of_the_account_needs_its_own_permission() {
 
 #[tokio::test]
 async fn the_block_of_another_account_is_denied() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     const PATH: &str = "/v20180820/configuration/publicAccessBlock";
     for (account, method) in [
         ("999", "GET"),
@@ -204,7 +204,7 @@ async fn the_block_of_another_account_is_denied() {
         ("111111111111", "PUT"),
     ] {
         let account = [("x-amz-account-id", account)];
-        let reply = door.call(method, PATH, &account, "").await;
+        let reply = s3.call(method, PATH, &account, "").await;
         let (status, code) = match method {
             "GET" => (403, "AccessDenied"),
             _ => (501, "NotImplemented"),

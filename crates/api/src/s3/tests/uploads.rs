@@ -1,44 +1,41 @@
 use bytes::Bytes;
 use md5::{Digest, Md5};
 
-use super::client::{Door, Reply};
+use super::client::{Endpoint, Reply};
 
 const MIB: usize = 1 << 20;
 
-async fn begin(door: &Door, headers: &[(&str, &str)]) -> String {
-    let reply = door
-        .call("POST", "/bucket/k?uploads", headers, "")
-        .await
-        .ok();
+async fn begin(s3: &Endpoint, headers: &[(&str, &str)]) -> String {
+    let reply = s3.call("POST", "/bucket/k?uploads", headers, "").await.ok();
     reply.element("UploadId").unwrap()
 }
 
-async fn part(door: &Door, upload: &str, number: usize, body: Bytes) -> String {
+async fn part(s3: &Endpoint, upload: &str, number: usize, body: Bytes) -> String {
     let path = format!("/bucket/k?partNumber={number}&uploadId={upload}");
-    let reply = door.put(&path, body).await.ok();
+    let reply = s3.put(&path, body).await.ok();
     reply.header("etag").to_owned()
 }
 
-async fn complete(door: &Door, upload: &str, parts: &[(usize, &str)]) -> Reply {
+async fn complete(s3: &Endpoint, upload: &str, parts: &[(usize, &str)]) -> Reply {
     let part = |(number, etag): &(usize, &str)| {
         format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
     };
     let parts: String = parts.iter().map(part).collect();
     let body = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
-    door.call("POST", &format!("/bucket/k?uploadId={upload}"), &[], body)
+    s3.call("POST", &format!("/bucket/k?uploadId={upload}"), &[], body)
         .await
 }
 
 #[tokio::test]
 async fn multipart_upload_completes() {
-    let door = Door::open().await;
-    let upload = begin(&door, &[("content-type", "text/x")]).await;
+    let s3 = Endpoint::open().await;
+    let upload = begin(&s3, &[("content-type", "text/x")]).await;
     let (one, two) = (Bytes::from(vec![1; 5 * MIB]), Bytes::from(vec![2; 10]));
-    let first = part(&door, &upload, 1, one.clone()).await;
-    let second = part(&door, &upload, 7, two.clone()).await;
-    let listed = door.get(&format!("/bucket/k?uploadId={upload}")).await.ok();
+    let first = part(&s3, &upload, 1, one.clone()).await;
+    let second = part(&s3, &upload, 7, two.clone()).await;
+    let listed = s3.get(&format!("/bucket/k?uploadId={upload}")).await.ok();
     assert_eq!(listed.text().matches("<Part>").count(), 2);
-    let done = complete(&door, &upload, &[(1, &first), (7, &second)])
+    let done = complete(&s3, &upload, &[(1, &first), (7, &second)])
         .await
         .ok();
     let md5s = [Md5::digest(&one), Md5::digest(&two)].concat();
@@ -48,55 +45,55 @@ async fn multipart_upload_completes() {
     let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &whole).to_be_bytes();
     let crc = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, crc);
     assert_eq!(done.element("ChecksumCRC64NVME").unwrap(), crc);
-    let got = door.get("/bucket/k").await.ok();
+    let got = s3.get("/bucket/k").await.ok();
     assert_eq!(
         (got.body, got.headers["content-type"].to_str().unwrap()),
         (whole.into(), "text/x")
     );
-    let last = door.get("/bucket/k?partNumber=2").await.ok();
+    let last = s3.get("/bucket/k?partNumber=2").await.ok();
     assert_eq!(
         (last.body.clone(), last.header("x-amz-mp-parts-count")),
         (two, "2")
     );
     // The client did not hear of it and asks again.
-    let again = complete(&door, &upload, &[(1, &first), (7, &second)])
+    let again = complete(&s3, &upload, &[(1, &first), (7, &second)])
         .await
         .ok();
     assert_eq!(again.element("ETag").unwrap(), etag);
-    let other = complete(&door, &upload, &[(1, &first)]).await;
+    let other = complete(&s3, &upload, &[(1, &first)]).await;
     other.is(404, "NoSuchUpload");
 }
 
 #[tokio::test]
 async fn wrong_completions_are_refused() {
-    let door = Door::open().await;
-    let upload = begin(&door, &[]).await;
-    let one = part(&door, &upload, 1, "small".into()).await;
-    let two = part(&door, &upload, 2, "other".into()).await;
-    complete(&door, &upload, &[(1, &one), (2, &two)])
+    let s3 = Endpoint::open().await;
+    let upload = begin(&s3, &[]).await;
+    let one = part(&s3, &upload, 1, "small".into()).await;
+    let two = part(&s3, &upload, 2, "other".into()).await;
+    complete(&s3, &upload, &[(1, &one), (2, &two)])
         .await
         .is(400, "EntityTooSmall");
-    complete(&door, &upload, &[(2, &two), (1, &one)])
+    complete(&s3, &upload, &[(2, &two), (1, &one)])
         .await
         .is(400, "InvalidPartOrder");
-    complete(&door, &upload, &[(1, &two)])
+    complete(&s3, &upload, &[(1, &two)])
         .await
         .is(400, "InvalidPart");
-    complete(&door, &upload, &[(3, &two)])
+    complete(&s3, &upload, &[(3, &two)])
         .await
         .is(400, "InvalidPart");
-    complete(&door, &upload, &[]).await.is(400, "MalformedXML");
-    complete(&door, "none", &[(1, &one)])
+    complete(&s3, &upload, &[]).await.is(400, "MalformedXML");
+    complete(&s3, "none", &[(1, &one)])
         .await
         .is(404, "NoSuchUpload");
-    complete(&door, &upload, &[(2, &two)]).await.ok();
-    assert_eq!(door.get("/bucket/k").await.text(), "other");
+    complete(&s3, &upload, &[(2, &two)]).await.ok();
+    assert_eq!(s3.get("/bucket/k").await.text(), "other");
 }
 
 /// A part was sent through a node whose clock is ahead, and again through another node: the client means what it sent last.
 #[tokio::test]
 async fn the_tag_chooses_among_parts_that_clocks_put_in_the_wrong_order() {
-    let (ahead, behind) = Door::two_of_one_store().await;
+    let (ahead, behind) = Endpoint::two_of_one_store().await;
     let upload = begin(&behind, &[]).await;
     let first = part(&ahead, &upload, 1, "first".into()).await;
     let second = part(&behind, &upload, 1, "second".into()).await;
@@ -114,40 +111,40 @@ async fn the_tag_chooses_among_parts_that_clocks_put_in_the_wrong_order() {
 
 #[tokio::test]
 async fn a_size_is_that_of_the_part_that_the_tag_chose() {
-    let door = Door::open().await;
-    let upload = begin(&door, &[]).await;
-    let large = part(&door, &upload, 1, Bytes::from(vec![1; 5 * MIB])).await;
-    let small = part(&door, &upload, 1, "small".into()).await;
-    let last = part(&door, &upload, 2, "last".into()).await;
-    complete(&door, &upload, &[(1, &small), (2, &last)])
+    let s3 = Endpoint::open().await;
+    let upload = begin(&s3, &[]).await;
+    let large = part(&s3, &upload, 1, Bytes::from(vec![1; 5 * MIB])).await;
+    let small = part(&s3, &upload, 1, "small".into()).await;
+    let last = part(&s3, &upload, 2, "last".into()).await;
+    complete(&s3, &upload, &[(1, &small), (2, &last)])
         .await
         .is(400, "EntityTooSmall");
-    complete(&door, &upload, &[(1, &large), (2, &last)])
+    complete(&s3, &upload, &[(1, &large), (2, &last)])
         .await
         .ok();
-    assert_eq!(door.get("/bucket/k").await.body.len(), 5 * MIB + 4);
+    assert_eq!(s3.get("/bucket/k").await.body.len(), 5 * MIB + 4);
 }
 
 #[tokio::test]
 async fn composite_checksums() {
-    let door = Door::open().await;
-    let upload = begin(&door, &[("x-amz-checksum-algorithm", "SHA256")]).await;
+    let s3 = Endpoint::open().await;
+    let upload = begin(&s3, &[("x-amz-checksum-algorithm", "SHA256")]).await;
     let path = format!("/bucket/k?partNumber=1&uploadId={upload}");
     let crc = [("x-amz-checksum-crc32", "AAAAAA==")];
-    door.call("PUT", &path, &crc, "")
+    s3.call("PUT", &path, &crc, "")
         .await
         .is(400, "InvalidRequest");
-    let one = part(&door, &upload, 1, "content".into()).await;
-    let done = complete(&door, &upload, &[(1, &one)]).await.ok();
+    let one = part(&s3, &upload, 1, "content".into()).await;
+    let done = complete(&s3, &upload, &[(1, &one)]).await.ok();
     assert!(done.element("ChecksumSHA256").unwrap().ends_with("=-1"));
     assert_eq!(done.element("ChecksumType").unwrap(), "COMPOSITE");
 }
 
 #[tokio::test]
 async fn part_from_a_range() {
-    let door = Door::open().await;
-    door.put("/bucket/source", "0123456789").await.ok();
-    let upload = begin(&door, &[]).await;
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/source", "0123456789").await.ok();
+    let upload = begin(&s3, &[]).await;
     let path = format!("/bucket/k?partNumber=1&uploadId={upload}");
     let copy = |range| {
         [
@@ -155,46 +152,46 @@ async fn part_from_a_range() {
             ("x-amz-copy-source-range", range),
         ]
     };
-    door.call("PUT", &path, &copy("bytes=5-10"), "")
+    s3.call("PUT", &path, &copy("bytes=5-10"), "")
         .await
         .is(400, "InvalidArgument");
-    let reply = door.call("PUT", &path, &copy("bytes=5-9"), "").await.ok();
-    complete(&door, &upload, &[(1, &reply.element("ETag").unwrap())])
+    let reply = s3.call("PUT", &path, &copy("bytes=5-9"), "").await.ok();
+    complete(&s3, &upload, &[(1, &reply.element("ETag").unwrap())])
         .await
         .ok();
-    assert_eq!(door.get("/bucket/k").await.text(), "56789");
+    assert_eq!(s3.get("/bucket/k").await.text(), "56789");
 }
 
 /// A checksum that nothing can be compared with is not taken for right, and parts that make a composite
 /// checksum are numbered without gaps.
 #[tokio::test]
 async fn checksums_of_parts_are_those_of_the_upload() {
-    let door = Door::open().await;
-    let id = begin(&door, &[("x-amz-checksum-algorithm", "SHA256")]).await;
-    let etag = part(&door, &id, 2, Bytes::from_static(b"x")).await;
-    let gap = complete(&door, &id, &[(2, &etag)]).await;
+    let s3 = Endpoint::open().await;
+    let id = begin(&s3, &[("x-amz-checksum-algorithm", "SHA256")]).await;
+    let etag = part(&s3, &id, 2, Bytes::from_static(b"x")).await;
+    let gap = complete(&s3, &id, &[(2, &etag)]).await;
     gap.is(400, "InvalidPartOrder");
-    let etag = part(&door, &id, 1, Bytes::from_static(b"x")).await;
+    let etag = part(&s3, &id, 1, Bytes::from_static(b"x")).await;
     let document = format!(
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag>\
          <ChecksumCRC32>AAAAAA==</ChecksumCRC32></Part></CompleteMultipartUpload>"
     );
     let path = format!("/bucket/k?uploadId={id}");
-    door.call("POST", &path, &[], document)
+    s3.call("POST", &path, &[], document)
         .await
         .is(400, "InvalidPart");
-    complete(&door, &id, &[(1, &etag)]).await.ok();
+    complete(&s3, &id, &[(1, &etag)]).await.ok();
 }
 
 /// As on AWS, parts have checksums of their own where these make the object's, and nowhere else.
 #[tokio::test]
 async fn checksums_of_parts_are_told_for_composite_ones_only() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let attributes = [("x-amz-object-attributes", "Checksum,ObjectParts")];
     let algorithm = ("x-amz-checksum-algorithm", "CRC32");
     let ask = async |path: &'static str| {
         let asked = [("x-amz-checksum-mode", "ENABLED")];
-        let reply = door.call("GET", path, &asked, "").await.ok();
+        let reply = s3.call("GET", path, &asked, "").await.ok();
         let header = |name: &str| reply.header(name).to_owned();
         (
             header("x-amz-checksum-crc32"),
@@ -206,11 +203,11 @@ async fn checksums_of_parts_are_told_for_composite_ones_only() {
         &[algorithm, ("x-amz-checksum-type", "FULL_OBJECT")],
         &[],
     ] {
-        let upload = begin(&door, chosen).await;
-        let one = part(&door, &upload, 1, Bytes::from(vec![1; 5 * MIB])).await;
-        let two = part(&door, &upload, 2, "last".into()).await;
-        complete(&door, &upload, &[(1, &one), (2, &two)]).await.ok();
-        let told = door
+        let upload = begin(&s3, chosen).await;
+        let one = part(&s3, &upload, 1, Bytes::from(vec![1; 5 * MIB])).await;
+        let two = part(&s3, &upload, 2, "last".into()).await;
+        complete(&s3, &upload, &[(1, &one), (2, &two)]).await.ok();
+        let told = s3
             .call("GET", "/bucket/k?attributes", &attributes, "")
             .await
             .ok();
@@ -236,9 +233,9 @@ async fn checksums_of_parts_are_told_for_composite_ones_only() {
         assert_eq!(kind, if is_composite { "COMPOSITE" } else { "" });
     }
     // A part that is the whole object has the object's.
-    let upload = begin(&door, &[algorithm, ("x-amz-checksum-type", "FULL_OBJECT")]).await;
-    let one = part(&door, &upload, 1, "all".into()).await;
-    complete(&door, &upload, &[(1, &one)]).await.ok();
+    let upload = begin(&s3, &[algorithm, ("x-amz-checksum-type", "FULL_OBJECT")]).await;
+    let one = part(&s3, &upload, 1, "all".into()).await;
+    complete(&s3, &upload, &[(1, &one)]).await.ok();
     let whole = ask("/bucket/k").await;
     assert_eq!(whole.1, "FULL_OBJECT");
     assert_eq!(ask("/bucket/k?partNumber=1").await, whole);

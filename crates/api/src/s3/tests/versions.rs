@@ -1,6 +1,6 @@
 //! Versions in a bucket that never had any: each object is its own only version, `null`.
 
-use super::client::{Door, Reply};
+use super::client::{Endpoint, Reply};
 
 const OTHER: &str = "3sL4kqtJlcpXroDTDmJ_rmSpXd3dIbrH";
 
@@ -14,11 +14,11 @@ fn texts(reply: &Reply, name: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn every_object_is_listed_as_the_latest_null_version() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     for key in ["a", "dir/1", "dir/2", "z ü"] {
-        door.put(&format!("/bucket/{key}"), "x").await.ok();
+        s3.put(&format!("/bucket/{key}"), "x").await.ok();
     }
-    let whole = door.get("/bucket?versions").await.ok();
+    let whole = s3.get("/bucket?versions").await.ok();
     assert_eq!(texts(&whole, "Key"), ["a", "dir/1", "dir/2", "z ü"]);
     assert_eq!(texts(&whole, "VersionId"), ["null"; 4]);
     assert_eq!(texts(&whole, "IsLatest"), ["true"; 4]);
@@ -27,20 +27,20 @@ async fn every_object_is_listed_as_the_latest_null_version() {
     assert_eq!(whole.element("NextKeyMarker"), None);
 
     let path = "/bucket?versions&delimiter=/&max-keys=2&encoding-type=url";
-    let first = door.get(path).await.ok();
+    let first = s3.get(path).await.ok();
     assert_eq!(texts(&first, "Key"), ["a"]);
     assert_eq!(texts(&first, "CommonPrefixes").len(), 1);
     assert_eq!(first.element("NextKeyMarker").unwrap(), "dir/");
     assert_eq!(first.element("NextVersionIdMarker"), None);
-    let second = door.get(&format!("{path}&key-marker=dir/")).await.ok();
+    let second = s3.get(&format!("{path}&key-marker=dir/")).await.ok();
     assert_eq!(texts(&second, "Key"), ["z%20%C3%BC"]);
 
     let path = "/bucket?versions&max-keys=1&prefix=dir";
-    let first = door.get(path).await.ok();
+    let first = s3.get(path).await.ok();
     assert_eq!(first.element("NextKeyMarker").unwrap(), "dir/1");
     assert_eq!(first.element("NextVersionIdMarker").unwrap(), "null");
     let next = format!("{path}&key-marker=dir/1&version-id-marker=null");
-    let second = door.get(&next).await.ok();
+    let second = s3.get(&next).await.ok();
     assert_eq!(texts(&second, "Key"), ["dir/2"]);
     assert_eq!(second.element("IsTruncated").unwrap(), "false");
 
@@ -51,7 +51,7 @@ async fn every_object_is_listed_as_the_latest_null_version() {
         ("max-keys=-1", "InvalidArgument"),
         ("encoding-type=base64", "InvalidArgument"),
     ] {
-        door.get(&format!("/bucket?versions&{query}"))
+        s3.get(&format!("/bucket?versions&{query}"))
             .await
             .is(400, code);
     }
@@ -59,31 +59,31 @@ async fn every_object_is_listed_as_the_latest_null_version() {
 
 #[tokio::test]
 async fn the_null_version_is_the_object() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "x").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "x").await.ok();
     let null = "/bucket/k?versionId=null";
-    assert_eq!(door.get(null).await.ok().text(), "x");
-    door.call("HEAD", null, &[], "").await.ok();
+    assert_eq!(s3.get(null).await.ok().text(), "x");
+    s3.call("HEAD", null, &[], "").await.ok();
     let attributes = ("x-amz-object-attributes", "ETag");
     let path = "/bucket/k?attributes&versionId=null";
-    door.call("GET", path, &[attributes], "").await.ok();
-    door.get("/bucket/k?tagging&versionId=null").await.ok();
+    s3.call("GET", path, &[attributes], "").await.ok();
+    s3.get("/bucket/k?tagging&versionId=null").await.ok();
     let source = ("x-amz-copy-source", "bucket/k?versionId=null");
-    door.call("PUT", "/bucket/copy", &[source], "").await.ok();
+    s3.call("PUT", "/bucket/copy", &[source], "").await.ok();
     let body = "<Delete><Object><Key>copy</Key><VersionId>null</VersionId></Object></Delete>";
-    let deleted = door.call("POST", "/bucket?delete", &[], body).await.ok();
+    let deleted = s3.call("POST", "/bucket?delete", &[], body).await.ok();
     assert_eq!(texts(&deleted, "VersionId"), ["null"]);
-    door.get("/bucket/copy").await.is(404, "NoSuchKey");
-    door.call("DELETE", null, &[], "").await.ok();
-    door.get("/bucket/k").await.is(404, "NoSuchKey");
-    door.get(null).await.is(404, "NoSuchVersion");
+    s3.get("/bucket/copy").await.is(404, "NoSuchKey");
+    s3.call("DELETE", null, &[], "").await.ok();
+    s3.get("/bucket/k").await.is(404, "NoSuchKey");
+    s3.get(null).await.is(404, "NoSuchVersion");
 }
 
 #[tokio::test]
 async fn other_versions_do_not_exist() {
-    let door = Door::open().await;
-    door.put("/bucket/k", "x").await.ok();
-    let begun = door.call("POST", "/bucket/k?uploads", &[], "").await.ok();
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "x").await.ok();
+    let begun = s3.call("POST", "/bucket/k?uploads", &[], "").await.ok();
     let upload = begun.element("UploadId").unwrap();
     let part = format!("/bucket/k?partNumber=1&uploadId={upload}");
     let malformed = "1".repeat(33);
@@ -97,27 +97,27 @@ async fn other_versions_do_not_exist() {
         for path in ["/bucket/k?", "/bucket/k?tagging&", "/bucket/k?attributes&"] {
             let attributes = ("x-amz-object-attributes", "ETag");
             let path = format!("{path}versionId={id}");
-            let reply = door.call("GET", &path, &[attributes], "").await;
+            let reply = s3.call("GET", &path, &[attributes], "").await;
             reply.is(status, code);
         }
         let source = format!("bucket/k?versionId={id}");
         for path in ["/bucket/copy", &part] {
             let headers = [("x-amz-copy-source", source.as_str())];
-            let copied = door.call("PUT", path, &headers, "").await;
+            let copied = s3.call("PUT", path, &headers, "").await;
             copied.is(status, code);
         }
     }
     // There is nothing to delete. S3 confirms that.
     let path = format!("/bucket/k?versionId={OTHER}");
-    let deleted = door.call("DELETE", &path, &[], "").await;
+    let deleted = s3.call("DELETE", &path, &[], "").await;
     assert_eq!(deleted.status, 204);
-    door.call("DELETE", "/bucket/k?versionId=1", &[], "")
+    s3.call("DELETE", "/bucket/k?versionId=1", &[], "")
         .await
         .is(400, "InvalidArgument");
     let entry = |id: &str| format!("<Object><Key>k</Key><VersionId>{id}</VersionId></Object>");
     let body = format!("<Delete>{}{}</Delete>", entry(OTHER), entry("1"));
-    let deleted = door.call("POST", "/bucket?delete", &[], body).await.ok();
+    let deleted = s3.call("POST", "/bucket?delete", &[], body).await.ok();
     assert_eq!(texts(&deleted, "Deleted").len(), 1);
     assert_eq!(texts(&deleted, "Code"), ["NoSuchVersion"]);
-    assert_eq!(door.get("/bucket/k").await.text(), "x");
+    assert_eq!(s3.get("/bucket/k").await.text(), "x");
 }

@@ -1,9 +1,9 @@
-//! Website configurations and redirects as the S3 door stores them.
+//! Website configurations and redirects as the S3 endpoint stores them.
 
 use archipel_model::Permissions;
 use bytes::Bytes;
 
-use super::client::{Door, signed};
+use super::client::{Endpoint, signed};
 
 const CONFIGURATION: &str = "<WebsiteConfiguration>\
     <IndexDocument><Suffix>index.html</Suffix></IndexDocument>\
@@ -18,11 +18,11 @@ const CONFIGURATION: &str = "<WebsiteConfiguration>\
 
 #[tokio::test]
 async fn configuration_comes_back_as_it_was_put() {
-    let door = Door::open().await;
-    let none = door.get("/bucket?website").await;
+    let s3 = Endpoint::open().await;
+    let none = s3.get("/bucket?website").await;
     none.is(404, "NoSuchWebsiteConfiguration");
-    door.put("/bucket?website", CONFIGURATION).await.ok();
-    let text = door.get("/bucket?website").await.ok().text();
+    s3.put("/bucket?website", CONFIGURATION).await.ok();
+    let text = s3.get("/bucket?website").await.ok().text();
     let inner = |text: &str| {
         let (_, rest) = text.split_once("<IndexDocument>").unwrap();
         rest.to_owned()
@@ -31,23 +31,23 @@ async fn configuration_comes_back_as_it_was_put() {
 
     let redirect = "<WebsiteConfiguration><RedirectAllRequestsTo><HostName>example.org</HostName>\
                     </RedirectAllRequestsTo></WebsiteConfiguration>";
-    door.put("/bucket?website", redirect).await.ok();
-    let text = door.get("/bucket?website").await.ok().text();
+    s3.put("/bucket?website", redirect).await.ok();
+    let text = s3.get("/bucket?website").await.ok().text();
     assert!(text.contains("<HostName>example.org</HostName></RedirectAllRequestsTo>"));
 
-    let refused = door.put("/bucket?website", "<WebsiteConfiguration/>").await;
+    let refused = s3.put("/bucket?website", "<WebsiteConfiguration/>").await;
     refused.is(400, "InvalidArgument");
-    assert_eq!(door.get("/bucket?website").await.text(), text);
-    let gone = door.call("DELETE", "/bucket?website", &[], "").await;
+    assert_eq!(s3.get("/bucket?website").await.text(), text);
+    let gone = s3.call("DELETE", "/bucket?website", &[], "").await;
     assert_eq!(gone.status, 204);
-    let none = door.get("/bucket?website").await;
+    let none = s3.get("/bucket?website").await;
     none.is(404, "NoSuchWebsiteConfiguration");
 }
 
 #[tokio::test]
 async fn only_owners_change_and_see_the_configuration() {
-    let door = Door::open().await;
-    let other = door
+    let s3 = Endpoint::open().await;
+    let other = s3
         .key_with(Permissions {
             read: true,
             write: true,
@@ -56,7 +56,7 @@ async fn only_owners_change_and_see_the_configuration() {
         .await;
     for (method, body) in [("PUT", CONFIGURATION), ("GET", ""), ("DELETE", "")] {
         let request = signed(&other, method, "/bucket?website", &[], Bytes::from(body));
-        door.send(request).await.is(403, "AccessDenied");
+        s3.send(request).await.is(403, "AccessDenied");
     }
 }
 
@@ -64,29 +64,29 @@ const REDIRECT: &str = "x-amz-website-redirect-location";
 
 #[tokio::test]
 async fn redirect_of_an_object_is_kept_and_not_copied() {
-    let door = Door::open().await;
+    let s3 = Endpoint::open().await;
     let to = [(REDIRECT, "/elsewhere")];
-    door.call("PUT", "/bucket/k", &to, "x").await.ok();
-    let reply = door.get("/bucket/k").await.ok();
+    s3.call("PUT", "/bucket/k", &to, "x").await.ok();
+    let reply = s3.get("/bucket/k").await.ok();
     assert_eq!(
         (reply.text().as_str(), reply.header(REDIRECT)),
         ("x", "/elsewhere")
     );
-    let reply = door.call("HEAD", "/bucket/k", &[], "").await.ok();
+    let reply = s3.call("HEAD", "/bucket/k", &[], "").await.ok();
     assert_eq!(reply.header(REDIRECT), "/elsewhere");
 
     let copy = [("x-amz-copy-source", "bucket/k")];
-    door.call("PUT", "/bucket/copy", &copy, "").await.ok();
-    assert_eq!(door.get("/bucket/copy").await.ok().header(REDIRECT), "");
+    s3.call("PUT", "/bucket/copy", &copy, "").await.ok();
+    assert_eq!(s3.get("/bucket/copy").await.ok().header(REDIRECT), "");
     let onto_itself = [copy[0], (REDIRECT, "https://example.org/")];
-    door.call("PUT", "/bucket/k", &onto_itself, "").await.ok();
-    let reply = door.get("/bucket/k").await.ok();
+    s3.call("PUT", "/bucket/k", &onto_itself, "").await.ok();
+    let reply = s3.get("/bucket/k").await.ok();
     assert_eq!(reply.header(REDIRECT), "https://example.org/");
 
     let bad = [(REDIRECT, "elsewhere")];
-    let refused = door.call("PUT", "/bucket/bad", &bad, "x").await;
+    let refused = s3.call("PUT", "/bucket/bad", &bad, "x").await;
     refused.is(400, "InvalidRedirectLocation");
-    let begun = door.call("POST", "/bucket/m?uploads", &bad, "").await;
+    let begun = s3.call("POST", "/bucket/m?uploads", &bad, "").await;
     begun.is(400, "InvalidRedirectLocation");
-    assert_eq!(door.get("/bucket/bad").await.status, 404);
+    assert_eq!(s3.get("/bucket/bad").await.status, 404);
 }

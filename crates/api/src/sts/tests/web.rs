@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{FORM, credentials, get, make_role};
 use crate::iam::tests::{administrator, ask as iam, form};
-use crate::s3::tests::client::{Door, NOW_MS, Reply};
+use crate::s3::tests::client::{Endpoint, NOW_MS, Reply};
 use crate::sts::Providers;
 use crate::sts::jwks::{RETRY, may_hold_keys};
 use crate::sts::jwt::Token;
@@ -105,7 +105,7 @@ impl Issuer {
     }
 }
 
-async fn assume(door: &Door, arn: &str, token: &str) -> Reply {
+async fn assume(s3: &Endpoint, arn: &str, token: &str) -> Reply {
     let parameters = [
         ("RoleArn", arn),
         ("RoleSessionName", "web"),
@@ -116,14 +116,14 @@ async fn assume(door: &Door, arn: &str, token: &str) -> Reply {
         .header("host", "127.0.0.1")
         .header(FORM.0, FORM.1)
         .body(http_body_util::Full::new(body));
-    door.send(request.unwrap()).await
+    s3.send(request.unwrap()).await
 }
 
 #[tokio::test]
 async fn a_web_identity_gets_credentials() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
-    door.put("/bucket/key", "content").await.ok();
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
+    s3.put("/bucket/key", "content").await.ok();
     let issuer = Issuer::open().await;
     let name = issuer.url.strip_prefix("http://").unwrap();
     let arn = format!("arn:aws:iam::000000000000:oidc-provider/{name}");
@@ -131,24 +131,24 @@ async fn a_web_identity_gets_credentials() {
         "Principal": {"Federated": arn}, "Action": "sts:AssumeRoleWithWebIdentity",
         "Condition": {"StringEquals": {format!("{name}:aud"): "archipel"},
                       "StringLike": {format!("{name}:sub"): "repo:*"}}}]});
-    let role = make_role(&door, &admin, &trust.to_string()).await;
+    let role = make_role(&s3, &admin, &trust.to_string()).await;
     let good = issuer.token("one", issuer.claims("repo:main"));
     // The provider is not registered yet.
-    assume(&door, &role, &good)
+    assume(&s3, &role, &good)
         .await
         .is(400, "InvalidIdentityToken");
     let provider = &[("Url", &*issuer.url), ("ClientIDList.member.1", "archipel")];
-    iam(&door, &admin, "CreateOpenIDConnectProvider", provider)
+    iam(&s3, &admin, "CreateOpenIDConnectProvider", provider)
         .await
         .ok();
 
-    let reply = assume(&door, &role, &good).await.ok();
+    let reply = assume(&s3, &role, &good).await.ok();
     assert_eq!(
         reply.element("SubjectFromWebIdentityToken").unwrap(),
         "repo:main"
     );
     let (key, token) = credentials(&reply);
-    assert_eq!(get(&door, &key, &token).await.ok().text(), "content");
+    assert_eq!(get(&s3, &key, &token).await.ok().text(), "content");
 
     let with = |name: &str, value: serde_json::Value| {
         let mut claims = issuer.claims("repo:main");
@@ -181,17 +181,17 @@ async fn a_web_identity_gets_credentials() {
         (good.replace(".", ".."), "InvalidIdentityToken"),
         ("x".repeat(30_000), "InvalidIdentityToken"),
     ] {
-        assume(&door, &role, &token).await.is(400, code);
+        assume(&s3, &role, &token).await.is(400, code);
     }
-    assume(&door, &role, &with("aud", json!(["other", "archipel"])))
+    assume(&s3, &role, &with("aud", json!(["other", "archipel"])))
         .await
         .ok();
     // Another subject, and a token that another key signed under the same name.
     let other = issuer.token("one", issuer.claims("branch"));
-    assume(&door, &role, &other).await.is(403, "AccessDenied");
+    assume(&s3, &role, &other).await.is(403, "AccessDenied");
     let stranger = Issuer::open().await;
     let forged = stranger.token("one", issuer.claims("repo:main"));
-    assume(&door, &role, &forged)
+    assume(&s3, &role, &forged)
         .await
         .is(400, "InvalidIdentityToken");
 
@@ -199,7 +199,7 @@ async fn a_web_identity_gets_credentials() {
     // ask again at once.
     for n in 0..5 {
         let unknown = issuer.token(&format!("k{n}"), issuer.claims("repo:main"));
-        assume(&door, &role, &unknown)
+        assume(&s3, &role, &unknown)
             .await
             .is(400, "InvalidIdentityToken");
     }
@@ -207,14 +207,14 @@ async fn a_web_identity_gets_credentials() {
 
     // Its sessions end with the provider.
     iam(
-        &door,
+        &s3,
         &admin,
         "DeleteOpenIDConnectProvider",
         &[("OpenIDConnectProviderArn", &*arn)],
     )
     .await
     .ok();
-    get(&door, &key, &token).await.is(403, "InvalidAccessKeyId");
+    get(&s3, &key, &token).await.is(403, "InvalidAccessKeyId");
 }
 
 #[tokio::test]
@@ -253,8 +253,8 @@ async fn tokens_of_known_keys_do_not_wait_for_the_fetch_that_an_invented_one_cau
 
 #[tokio::test]
 async fn providers_on_other_machines_need_tls() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
+    let s3 = Endpoint::open().await;
+    let admin = administrator(&s3).await;
     for url in [
         "http://id.example.org",
         "ftp://127.0.0.1",
@@ -263,7 +263,7 @@ async fn providers_on_other_machines_need_tls() {
         "https://a/b?c",
     ] {
         let provider = &[("Url", url)];
-        let reply = iam(&door, &admin, "CreateOpenIDConnectProvider", provider).await;
+        let reply = iam(&s3, &admin, "CreateOpenIDConnectProvider", provider).await;
         reply.is(400, "ValidationError");
     }
 }

@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 
-use super::{Door, Item};
+use super::{Endpoint, Item};
 use crate::client::Failure;
 
 /// The limit of an answer, in bytes.
@@ -107,14 +107,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(door: &Door) -> Result<Client, Failure> {
+    pub fn new(endpoint: &Endpoint) -> Result<Client, Failure> {
         let invalid = || {
-            let url = &door.endpoint;
+            let url = &endpoint.endpoint;
             Failure::new(format!(
                 "--endpoint {url:?}: not an address; fix: write for example http://127.0.0.1:3904"
             ))
         };
-        let uri: Uri = door.endpoint.parse().map_err(|_| invalid())?;
+        let uri: Uri = endpoint.endpoint.parse().map_err(|_| invalid())?;
         let authority = uri.authority().ok_or_else(invalid)?;
         let scheme = uri.scheme().ok_or_else(invalid)?;
         let is_secure = *scheme == Scheme::HTTPS;
@@ -127,16 +127,16 @@ impl Client {
                 "no {what}; fix: set {variable}, or give the option"
             ))
         };
-        let id = door.access_key.clone();
-        let secret = door.secret_key.clone();
+        let id = endpoint.access_key.clone();
+        let secret = endpoint.secret_key.clone();
         Ok(Client {
-            http: HyperClient::builder(TokioExecutor::new()).build(connector(door, is_secure)?),
+            http: HyperClient::builder(TokioExecutor::new()).build(connector(endpoint, is_secure)?),
             scheme: scheme.clone(),
             authority: authority.to_string(),
             signer: Signer {
                 access_key: id.ok_or_else(|| missing("access key", "AWS_ACCESS_KEY_ID"))?,
                 secret_key: secret.ok_or_else(|| missing("secret", "AWS_SECRET_ACCESS_KEY"))?,
-                region: door.region.clone(),
+                region: endpoint.region.clone(),
             },
         })
     }
@@ -222,8 +222,11 @@ impl Client {
 }
 
 /// Returns a connector for both schemes. Certificates are read only for TLS.
-fn connector(door: &Door, is_secure: bool) -> Result<HttpsConnector<HttpConnector>, Failure> {
-    let roots = match &door.ca_file {
+fn connector(
+    endpoint: &Endpoint,
+    is_secure: bool,
+) -> Result<HttpsConnector<HttpConnector>, Failure> {
+    let roots = match &endpoint.ca_file {
         Some(path) if is_secure => Some(std::fs::read(path).map_err(|error| {
             let fix = "fix: name a readable file with certificates in PEM";
             Failure::new(format!("--ca-file {path:?}: {error}; {fix}"))

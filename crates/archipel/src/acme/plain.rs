@@ -1,7 +1,7 @@
 //! The listener for plain HTTP: it answers the authority (http-01), and sends everybody else on to
 //! `https`.
 
-use archipel_api::serve::{Body, Door, Limits, Metrics};
+use archipel_api::serve::{Body, Limits, Metrics, Service};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, LOCATION};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -13,18 +13,18 @@ use super::Acme;
 /// Where an authority looks for an answer (RFC 8555, section 8.3).
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
-/// The door. A clone is the same.
+/// The service. A clone is the same.
 #[derive(Clone)]
-pub struct PlainDoor {
+pub struct PlainService {
     acme: Acme,
     limits: Limits,
     metrics: Metrics,
 }
 
-impl PlainDoor {
+impl PlainService {
     /// Answers for the domains of `acme`.
-    pub fn new(acme: Acme, limits: Limits, metrics: Metrics) -> PlainDoor {
-        PlainDoor {
+    pub fn new(acme: Acme, limits: Limits, metrics: Metrics) -> PlainService {
+        PlainService {
             acme,
             limits,
             metrics,
@@ -32,7 +32,7 @@ impl PlainDoor {
     }
 }
 
-impl Door for PlainDoor {
+impl Service for PlainService {
     fn limits(&self) -> Limits {
         self.limits
     }

@@ -1,4 +1,4 @@
-//! The door: how many connections that have proven nothing are open at once, and whose.
+//! Admission: how many connections that have proven nothing are open at once, and whose.
 //!
 //! Strangers and members have rooms of their own, so that no flood of strangers keeps a member out.
 //! A member is known by its address: a connection from there or to there has proven the secret.
@@ -23,7 +23,7 @@ const BUSY: usize = 16;
 const REMEMBERED: usize = 1024;
 
 /// Counts unproven connections.
-pub(super) struct Door {
+pub(super) struct Admission {
     /// The unproven connections of each address.
     unproven: Arc<Rooms<IpAddr>>,
     proven: Mutex<Proven>,
@@ -48,20 +48,20 @@ fn origin(address: SocketAddr) -> IpAddr {
     }
 }
 
-impl Default for Door {
-    fn default() -> Door {
+impl Default for Admission {
+    fn default() -> Admission {
         let limits = Limits {
             all: ROOM,
             of_one: ROOM_OF_ONE,
         };
-        Door {
+        Admission {
             unproven: Rooms::new(limits, limits),
             proven: Mutex::default(),
         }
     }
 }
 
-impl Door {
+impl Admission {
     /// Returns the permission for a connection from there, or `None` if there is no room.
     pub fn enter(&self, from: SocketAddr) -> Option<Pass> {
         let origin = origin(from);
