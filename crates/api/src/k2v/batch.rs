@@ -48,7 +48,7 @@ impl InsertText {
 }
 
 /// A search, as it is sent and as it is repeated in the answer.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Search {
     partition_key: String,
@@ -103,6 +103,17 @@ impl Search {
         Ok(range)
     }
 
+    /// Checks that what is searched can be deleted: a search for deletions may have all fields, but
+    /// those that choose or order items in a range must say nothing.
+    fn check_deletion(&self) -> S3Result<()> {
+        let chooses = self.limit.is_some() || self.conflicts_only || self.tombstones;
+        if chooses || self.reverse {
+            let why = "A deletion has no limit, reverse, conflictsOnly and tombstones.";
+            return Err(S3Error::new(Code::InvalidRequest, why));
+        }
+        Ok(())
+    }
+
     /// Returns true if an item is among those that are searched.
     fn wants(&self, item: &Item) -> bool {
         (self.tombstones || !item.is_tombstone()) && (!self.conflicts_only || item.values.len() > 1)
@@ -119,27 +130,29 @@ struct Found {
     next_start: Option<String>,
 }
 
-/// A deletion, as it is sent.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Deletion {
-    partition_key: String,
-    #[serde(default)]
-    prefix: Option<String>,
-    #[serde(default)]
-    start: Option<String>,
-    #[serde(default)]
-    end: Option<String>,
-    #[serde(default)]
-    single_item: bool,
-}
-
+/// What was deleted.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Deleted {
-    #[serde(flatten)]
-    deletion: Deletion,
+    partition_key: String,
+    prefix: Option<String>,
+    start: Option<String>,
+    end: Option<String>,
+    single_item: bool,
     deleted_items: u64,
+}
+
+impl Deleted {
+    fn new(search: Search, deleted_items: u64) -> Deleted {
+        Deleted {
+            partition_key: search.partition_key,
+            prefix: search.prefix,
+            start: search.start,
+            end: search.end,
+            single_item: search.single_item,
+            deleted_items,
+        }
+    }
 }
 
 fn check_count(what: &str, count: usize, most: usize) -> S3Result<()> {
@@ -206,19 +219,12 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
 pub async fn delete(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
-    let deletions: Vec<Deletion> = parse_all(&document)?;
+    let deletions: Vec<Search> = parse_all(&document)?;
     check_count("searches", deletions.len(), MAX_SEARCHES)?;
     let mut checked = Vec::with_capacity(deletions.len());
     for deletion in &deletions {
-        let search = Search {
-            partition_key: deletion.partition_key.clone(),
-            prefix: deletion.prefix.clone(),
-            start: deletion.start.clone(),
-            end: deletion.end.clone(),
-            single_item: deletion.single_item,
-            ..Search::default()
-        };
-        checked.push((search.single()?, search.range()?));
+        deletion.check_deletion()?;
+        checked.push((deletion.single()?, deletion.range()?));
     }
     let mut deleted = Vec::with_capacity(checked.len());
     for (deletion, (single, range)) in deletions.into_iter().zip(checked) {
@@ -226,10 +232,7 @@ pub async fn delete(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -
             Some(name) => call.model.delete_item(bucket, &name).await?,
             None => call.model.delete_range(bucket, &range).await?,
         };
-        deleted.push(Deleted {
-            deletion,
-            deleted_items,
-        });
+        deleted.push(Deleted::new(deletion, deleted_items));
     }
     json(StatusCode::OK, &deleted)
 }

@@ -14,8 +14,8 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{Answer, empty};
 
 /// The seconds that a poll waits: the usual number, and the most.
-const POLL_SECONDS: u64 = 300;
-const MAX_POLL_SECONDS: u64 = 600;
+const POLL_SECONDS: f64 = 300.0;
+const MAX_POLL_SECONDS: f64 = 600.0;
 
 const JSON: &str = "application/json";
 const BINARY: &str = "application/octet-stream";
@@ -98,8 +98,16 @@ fn name(call: &Call<'_>) -> S3Result<ItemName> {
 }
 
 /// Returns how long a poll waits. A client that asks for longer hears earlier that nothing changed.
-pub fn poll_time(seconds: Option<u64>) -> Duration {
-    Duration::from_secs(seconds.unwrap_or(POLL_SECONDS).min(MAX_POLL_SECONDS))
+///
+/// # Errors
+/// [`Code::InvalidArgument`] for a number of seconds that is negative or none.
+pub fn poll_time(seconds: Option<f64>) -> S3Result<Duration> {
+    let seconds = seconds.unwrap_or(POLL_SECONDS);
+    if seconds.is_nan() || seconds < 0.0 {
+        let why = "A timeout is a number of seconds, at least 0.";
+        return Err(S3Error::argument("timeout", seconds.to_string(), why));
+    }
+    Ok(Duration::from_secs_f64(seconds.min(MAX_POLL_SECONDS)))
 }
 
 /// Answers `ReadItem`.
@@ -115,7 +123,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     let (name, accepted) = (name(call)?, Accepted::of(call.headers)?);
     let query = &call.target.query;
     let seen = token(required(query, "causality_token")?)?;
-    let time = poll_time(number(query, "timeout")?);
+    let time = poll_time(number(query, "timeout")?)?;
     call.check_unread_body().await?;
     let polled = call.model.poll_item(bucket, &name, &seen, time);
     let polled = permit.poll(bucket, polled).await?;

@@ -25,7 +25,7 @@ struct PollText {
     #[serde(default)]
     end: Option<String>,
     #[serde(default)]
-    timeout: Option<u64>,
+    timeout: Option<f64>,
     #[serde(default)]
     seen_marker: Option<String>,
 }
@@ -45,7 +45,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
         parse::<Object<PollText>>(&document)?.0
     };
     let marker = poll.seen_marker.as_deref().map(token).transpose()?;
-    let time = poll_time(poll.timeout);
+    let time = poll_time(poll.timeout)?;
     let range = Range {
         pk: call.target.key.clone().unwrap_or_default(),
         prefix: poll.prefix,

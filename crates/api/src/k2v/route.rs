@@ -1,5 +1,7 @@
 //! The operation that a request asks for.
 
+use std::str::FromStr;
+
 use archipel_access::Action;
 use http::Method;
 
@@ -120,7 +122,7 @@ pub fn required<'q>(query: &'q Query, name: &str) -> S3Result<&'q str> {
 ///
 /// # Errors
 /// [`Code::InvalidArgument`].
-pub fn number(query: &Query, name: &str) -> S3Result<Option<u64>> {
+pub fn number<N: FromStr>(query: &Query, name: &str) -> S3Result<Option<N>> {
     let Some(text) = query.single(name)? else {
         return Ok(None);
     };

@@ -123,6 +123,11 @@ impl Endpoint for K2v {
             Err(error) => return (Err(error), Some(*body)),
         };
         learned.bucket.clone_from(&target.bucket);
+        if parts.method == Method::OPTIONS {
+            learned.operation = "Preflight";
+            let answer = shared.frontend.preflight(&target, &parts.headers);
+            return (answer, Some(*body));
+        }
         let mut call = Call::new(
             &shared.frontend.model,
             &shared.clock,
@@ -148,7 +153,9 @@ impl Endpoint for K2v {
         }
     }
 
-    fn add_headers(&self, _: &RequestHead, _: &Learned, _: &mut Answer) {}
+    fn add_headers(&self, head: &RequestHead, learned: &Learned, answer: &mut Answer) {
+        self.0.frontend.add_cors_headers(head, learned, answer);
+    }
 }
 
 impl Service for K2v {

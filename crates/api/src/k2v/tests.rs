@@ -19,6 +19,8 @@ use super::service::{K2v, K2vConfig};
 use super::sign::{Signer, Unsigned};
 use crate::serve::{Limits, Rates, Stopping};
 
+mod lenient;
+
 struct Endpoint {
     service: K2v,
     model: Model,
@@ -260,7 +262,7 @@ async fn refused_batches_change_nothing() {
         ),
         (
             &[("delete", "")],
-            json!([{"partitionKey": "p"}, {"partitionKey": "q", "prefix": "\0"}]),
+            json!([{"partitionKey": "p"}, {"partitionKey": "q", "prefix": "x".repeat(2049)}]),
         ),
         (&[("delete", "")], json!([["p", null, null, null, false]])),
         (&[], json!([{"pk": "p", "sk": "a", "ct": token}])),

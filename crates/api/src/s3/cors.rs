@@ -10,9 +10,10 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
     ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::error::{Code, S3Error, S3Result};
+use super::respond::{self, Answer};
 
 pub use document::{MAX_RULES, document, parse};
 
@@ -23,18 +24,11 @@ const VARY_VALUE: HeaderValue = HeaderValue::from_static(
 /// The most headers that a preflight may ask for.
 const MAX_ASKED_HEADERS: usize = 100;
 
-/// Returns true if a request is a preflight, which is answered without authentication.
-pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
-    *method == Method::OPTIONS
-        && headers.contains_key(ORIGIN)
-        && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-}
-
-/// Answers a preflight with the headers of the first rule that allows what is asked.
+/// Returns the headers that answer a preflight: those of the first rule that allows what is asked.
 ///
 /// # Errors
 /// `AccessForbidden` if no rule does; `BadRequest` for headers that are not text.
-pub fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HeaderMap> {
+fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HeaderMap> {
     let asked = Asked::of(headers)?;
     if rules.is_empty() {
         let why = "CORSResponse: CORS is not enabled for this bucket.";
@@ -47,6 +41,25 @@ pub fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HeaderMap>
         let list = asked.headers.join(", ");
         insert(&mut answer, ACCESS_CONTROL_ALLOW_HEADERS, &list)?;
     }
+    Ok(answer)
+}
+
+/// Answers a request with the method OPTIONS, which needs no authentication.
+///
+/// # Errors
+/// [`Code::BadRequest`] if it is no preflight, and as [`preflight`].
+pub fn answer_preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<Answer> {
+    let has = |name: HeaderName| headers.contains_key(name);
+    let lacks = match (has(ORIGIN), has(ACCESS_CONTROL_REQUEST_METHOD)) {
+        (true, true) => None,
+        (true, false) => Some("Invalid Access-Control-Request-Method: null"),
+        (false, _) => Some("Insufficient information. Origin request header needed."),
+    };
+    if let Some(why) = lacks {
+        return Err(S3Error::new(Code::BadRequest, why));
+    }
+    let mut answer = respond::empty(StatusCode::OK);
+    *answer.headers_mut() = preflight(rules, headers)?;
     Ok(answer)
 }
 

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use tokio::time::Instant;
@@ -29,6 +29,7 @@ use super::body::{Body, BoxError, RequestBody};
 use super::cors;
 use super::error::{Code, S3Error, S3Result};
 use super::respond::Answer;
+use super::target::Target;
 use crate::audit::{Audit, Entry};
 use crate::serve::{Limits, Metrics, Peer, Rates, Secure};
 
@@ -145,6 +146,14 @@ impl Frontend {
         learned: &Learned,
         answer: &mut Answer,
     ) {
+        self.add_cors_headers(head, learned, answer);
+        if let Ok(host_id) = HeaderValue::from_str(&self.host_id) {
+            answer.headers_mut().insert("x-amz-id-2", host_id);
+        }
+    }
+
+    /// Adds the headers for scripts of other origins.
+    pub fn add_cors_headers(&self, head: &RequestHead, learned: &Learned, answer: &mut Answer) {
         let (method, headers) = (&head.parts.method, &head.parts.headers);
         let bucket = learned.bucket.as_deref();
         if let Some(bucket) = bucket.filter(|_| *method != Method::OPTIONS)
@@ -155,9 +164,18 @@ impl Frontend {
             let added = cors::simple(&bucket.cors, method, headers);
             answer.headers_mut().extend(added);
         }
-        if let Ok(host_id) = HeaderValue::from_str(&self.host_id) {
-            answer.headers_mut().insert("x-amz-id-2", host_id);
-        }
+    }
+
+    /// Answers a browser's preflight. A bucket that does not exist gets the same answer as one without
+    /// a configuration.
+    ///
+    /// # Errors
+    /// As [`cors::answer_preflight`].
+    pub fn preflight(&self, target: &Target, headers: &HeaderMap) -> S3Result<Answer> {
+        let bucket = target.bucket.as_deref().map(|name| self.model.bucket(name));
+        let bucket = bucket.transpose()?.flatten();
+        let rules = bucket.as_ref().map_or(&[][..], |bucket| &bucket.cors);
+        cors::answer_preflight(rules, headers)
     }
 }
 

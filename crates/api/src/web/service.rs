@@ -6,7 +6,7 @@ use archipel_base::boxed;
 use archipel_base::random::Random;
 use archipel_model::{Bucket, Model, Website};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 
 use super::pages::{self, PageRequest};
@@ -144,7 +144,7 @@ impl Shared {
                 let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
                 pages::redirected(StatusCode::MOVED_PERMANENTLY, &redirect::of_all(all, path))
             }
-            (&Method::OPTIONS, _) => preflight(&bucket, &parts.headers),
+            (&Method::OPTIONS, _) => cors::answer_preflight(&bucket.cors, &parts.headers),
             _ => Err(Code::MethodNotAllowed.into()),
         }
     }
@@ -169,14 +169,4 @@ impl Shared {
             None => Err(Code::NoSuchWebsiteConfiguration.into()),
         }
     }
-}
-
-fn preflight(bucket: &Bucket, headers: &HeaderMap) -> S3Result<Answer> {
-    if !cors::is_preflight(&Method::OPTIONS, headers) {
-        let why = "Insufficient information. Origin request header needed.";
-        return Err(S3Error::new(Code::BadRequest, why));
-    }
-    let mut answer = respond::empty(StatusCode::OK);
-    *answer.headers_mut() = cors::preflight(&bucket.cors, headers)?;
-    Ok(answer)
 }

@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::future::try_join_all;
 
 use super::siblings::{counters, split_conflicts};
-use super::{MAX_PAGE_ITEMS, check_key};
+use super::{MAX_PAGE_ITEMS, check_bound};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -63,9 +63,11 @@ impl IndexQuery {
         let bound = if self.reverse { &self.end } else { &self.start };
         let bound = bound.as_deref().unwrap_or_default();
         let prefix = self.prefix.as_deref().unwrap_or_default();
-        match bound >= prefix {
-            true => (bound, self.reverse && self.end.is_some()),
-            false => (prefix, false),
+        match (bound >= prefix, bound.split_once('\0')) {
+            (false, _) => (prefix, false),
+            // No partition key has a NUL: those after this bound are those after what stands before it.
+            (true, Some((before, _))) => (before, true),
+            (true, None) => (bound, self.reverse && self.end.is_some()),
         }
     }
 
@@ -85,11 +87,16 @@ impl Model {
     /// [`Error::InvalidName`].
     #[boxed]
     pub async fn read_index(&self, bucket: &Bucket, query: &IndexQuery) -> Result<Index, Error> {
-        for key in [&query.prefix, &query.start, &query.end]
+        let mut bounds = [&query.prefix, &query.start, &query.end]
             .into_iter()
-            .flatten()
+            .flatten();
+        bounds.try_for_each(|bound| check_bound(bound))?;
+        if query
+            .prefix
+            .as_deref()
+            .is_some_and(|prefix| prefix.contains('\0'))
         {
-            check_key("partition key", key)?;
+            return Ok(Index::default());
         }
         let mut found = self.partition_keys(bucket, query).await?;
         let next = (found.len() > query.limit()).then(|| match query.reverse {

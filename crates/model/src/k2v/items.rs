@@ -12,9 +12,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
-use super::siblings::{Sibling, Siblings, VALUE_OVERHEAD};
+use super::siblings::{Sibling, Siblings, check_size};
 use super::token::Token;
-use super::{BATCHED_READS, Item, ItemName, MAX_ITEM_BYTES, MAX_VALUE_BYTES, topic_of_item};
+use super::{BATCHED_READS, Item, ItemName, MAX_VALUE_BYTES, topic_of_item};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -48,14 +48,7 @@ fn check_together(writes: &[Write]) -> Result<(), Error> {
         .iter()
         .filter_map(|(_, value)| value.as_ref())
         .collect();
-    let bytes: usize = values
-        .iter()
-        .map(|value| value.len() + VALUE_OVERHEAD)
-        .sum();
-    match bytes > MAX_ITEM_BYTES {
-        true => Err(Error::TooManyValues),
-        false => Ok(()),
-    }
+    check_size(values.len(), values.iter().map(|value| value.len()).sum())
 }
 
 /// A version of an item's row.
@@ -169,10 +162,16 @@ fn decide(
         return Decision::Abort(too_new(seen, now_ms));
     }
     let metadata = current.value.map(|value| &value.metadata);
-    let new = Sibling::new(current.own, new.clone());
-    let now = Siblings::of(metadata, current.stamp, current.write);
-    let after = now.map(|now| now.after(seen.as_ref(), new));
-    match after.and_then(|after| after.to_value(bucket, pk)) {
+    let after = || {
+        let now = Siblings::of(metadata, current.stamp, current.write)?;
+        let after = now.after(seen.as_ref(), Sibling::new(current.own, new.clone()));
+        // A deletion is always possible.
+        if new.is_some() {
+            after.check_insert()?;
+        }
+        Ok(after.to_value(bucket, pk))
+    };
+    match after() {
         Ok(value) => Decision::Write(value),
         Err(error) => Decision::Abort(error),
     }

@@ -47,9 +47,15 @@ use crate::rowkeys;
 pub const MAX_KEY_BYTES: usize = 512;
 /// The largest value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 256 << 10;
-/// The largest size of all concurrent values of an item, in bytes. Each value counts 32 bytes more
-/// than its own.
+/// The largest size of all concurrent values of an item, in bytes.
 pub const MAX_ITEM_BYTES: usize = 512 << 10;
+/// The most concurrent values of an item. A deletion does not count, so an item that is full can be
+/// deleted.
+pub const MAX_ITEM_VALUES: usize = 4096;
+/// What a value takes in memory besides its bytes.
+const VALUE_OVERHEAD: usize = 32;
+/// The longest bound of a range, in bytes. A bound need not be a key that an item may have.
+const MAX_BOUND_BYTES: usize = 4 * MAX_KEY_BYTES;
 /// The most items of one page of a range, and the most partition keys of one page of an index.
 pub const MAX_PAGE_ITEMS: usize = 1000;
 /// A page of a range ends after the item with which its values reach this size, in bytes.
@@ -100,9 +106,10 @@ impl Item {
         self.values.iter().all(Option::is_none)
     }
 
-    /// Returns the bytes of all values.
+    /// Returns the bytes of all values, with what each takes besides in memory.
     pub fn bytes(&self) -> usize {
-        self.values.iter().flatten().map(Bytes::len).sum()
+        let bytes = |value: &Option<Bytes>| VALUE_OVERHEAD + value.as_ref().map_or(0, Bytes::len);
+        self.values.iter().map(bytes).sum()
     }
 }
 
@@ -112,6 +119,14 @@ fn check_pk(pk: &str) -> Result<(), Error> {
         return Err(Error::InvalidName(why.into()));
     }
     check_key("partition key", pk)
+}
+
+fn check_bound(bound: &str) -> Result<(), Error> {
+    if bound.len() > MAX_BOUND_BYTES {
+        let why = format!("a prefix, a start and an end have at most {MAX_BOUND_BYTES} bytes");
+        return Err(Error::InvalidName(why));
+    }
+    Ok(())
 }
 
 fn check_key(what: &str, key: &str) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 
 use super::items::Version;
 use super::siblings::Siblings;
-use super::{BATCHED_READS, Item, ItemName, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, check_key, check_pk};
+use super::{BATCHED_READS, Item, ItemName, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, check_bound, check_pk};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -52,16 +52,14 @@ pub struct Page {
 }
 
 impl Range {
-    /// Checks the keys.
+    /// Checks the partition key and the bounds.
     ///
     /// # Errors
     /// [`Error::InvalidName`].
     pub fn check(&self) -> Result<(), Error> {
         check_pk(&self.pk)?;
-        for key in [&self.prefix, &self.start, &self.end].into_iter().flatten() {
-            check_key("sort key", key)?;
-        }
-        Ok(())
+        let mut bounds = [&self.prefix, &self.start, &self.end].into_iter().flatten();
+        bounds.try_for_each(|bound| check_bound(bound))
     }
 
     fn limit(&self) -> usize {

@@ -26,12 +26,9 @@ use archipel_storage::{UsageDelta, Value};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::MAX_ITEM_BYTES;
 use super::token::Token;
+use super::{MAX_ITEM_BYTES, MAX_ITEM_VALUES};
 use crate::error::{Error, damaged_row};
-
-/// The size that each value counts besides its bytes.
-pub(super) const VALUE_OVERHEAD: usize = 32;
 
 /// In the counter of items in conflict: the part of the number of objects that counts an item. The
 /// lower bits count values.
@@ -108,13 +105,19 @@ impl Siblings {
         self.0.iter().all(|sibling| sibling.value.is_none())
     }
 
-    /// Returns the row's value; `None` for a tombstone.
+    /// Checks the number and the size of the values.
     ///
     /// # Errors
     /// [`Error::TooManyValues`].
-    pub fn to_value(&self, bucket: &Id, pk: &str) -> Result<Option<Value>, Error> {
+    pub fn check_insert(&self) -> Result<(), Error> {
+        let values = || self.0.iter().filter_map(|sibling| sibling.value.as_ref());
+        check_size(values().count(), values().map(Bytes::len).sum())
+    }
+
+    /// Returns the row's value; `None` for a tombstone.
+    pub fn to_value(&self, bucket: &Id, pk: &str) -> Option<Value> {
         if self.is_tombstone() {
-            return Ok(None);
+            return None;
         }
         let values = self.0.iter().filter_map(|sibling| sibling.value.as_ref());
         let (mut count, mut bytes) = (0, 0);
@@ -122,15 +125,12 @@ impl Siblings {
             count += 1;
             bytes += value.len();
         }
-        if bytes + self.0.len() * VALUE_OVERHEAD > MAX_ITEM_BYTES {
-            return Err(Error::TooManyValues);
-        }
         let [alone, in_conflict] = counters(bucket, pk);
         let (group, objects) = match self.0.len() {
             1 => (alone, 1),
             _ => (in_conflict, ONE_CONFLICT + count),
         };
-        Ok(Some(Value {
+        Some(Value {
             metadata: codec::encode(self).into(),
             usage: Some(UsageDelta {
                 group,
@@ -138,7 +138,15 @@ impl Siblings {
                 bytes: bytes as u64,
             }),
             ..Value::default()
-        }))
+        })
+    }
+}
+
+/// Checks the number of the values of an item, and the bytes of all.
+pub(super) fn check_size(values: usize, bytes: usize) -> Result<(), Error> {
+    match values > MAX_ITEM_VALUES || bytes > MAX_ITEM_BYTES {
+        true => Err(Error::TooManyValues),
+        false => Ok(()),
     }
 }
 
@@ -161,6 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::k2v::MAX_VALUE_BYTES;
 
     fn stamp(n: u64) -> Stamp {
         Stamp::new(1_000_000 + n, 0, Writer(n % 3))
@@ -272,40 +281,48 @@ mod tests {
     }
 
     #[test]
+    fn an_item_has_a_limited_number_of_values() {
+        let short = |n: usize| {
+            let value = Bytes::from(n.to_string());
+            Sibling::new(stamp(n as u64), Some(value))
+        };
+        let mut siblings = Siblings((0..MAX_ITEM_VALUES).map(short).collect());
+        assert_eq!(siblings.check_insert(), Ok(()));
+        siblings = siblings.after(None, short(MAX_ITEM_VALUES));
+        assert_eq!(siblings.check_insert(), Err(Error::TooManyValues));
+    }
+
+    #[test]
     fn an_item_is_bounded_and_counted() {
         let bucket = Id([1; 16]);
-        let large = |n: u8| Some(Bytes::from(vec![n; 200 << 10]));
+        let large = |n: u8| Some(Bytes::from(vec![n; MAX_VALUE_BYTES]));
         let mut siblings = Siblings::default();
         for n in 1..=2 {
             siblings = siblings.after(None, Sibling::new(stamp(n.into()), large(n)));
         }
-        let value = siblings.to_value(&bucket, "pk").unwrap().unwrap();
+        assert_eq!(siblings.check_insert(), Ok(()));
+        let value = siblings.to_value(&bucket, "pk").unwrap();
         let usage = value.usage.unwrap();
         let [alone, in_conflict] = counters(&bucket, "pk");
         assert_eq!(usage.group, in_conflict);
         assert_eq!(split_conflicts(2 * u64::from(usage.objects)), (2, 4));
-        assert_eq!(usage.bytes, 400 << 10);
+        assert_eq!(usage.bytes, 2 * MAX_VALUE_BYTES as u64);
         assert_eq!(
             codec::decode::<Siblings>(&value.metadata).unwrap(),
             siblings
         );
         let new = Sibling::new(stamp(3), large(3));
         let third = siblings.after(None, new.clone());
-        assert_eq!(third.to_value(&bucket, "pk"), Err(Error::TooManyValues));
+        assert_eq!(third.check_insert(), Err(Error::TooManyValues));
         let seen = Token {
             stamp: stamp(2),
             tombstone: None,
         };
         let resolved = siblings.after(Some(&seen), new);
-        let usage = resolved
-            .to_value(&bucket, "pk")
-            .unwrap()
-            .unwrap()
-            .usage
-            .unwrap();
+        let usage = resolved.to_value(&bucket, "pk").unwrap().usage.unwrap();
         assert_eq!(
             (usage.group, usage.objects, usage.bytes),
-            (alone, 1, 200 << 10)
+            (alone, 1, MAX_VALUE_BYTES as u64)
         );
     }
 }

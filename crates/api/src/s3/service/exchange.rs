@@ -1,8 +1,8 @@
 //! One request on its way: address, route, signature, then the operation.
 
-use archipel_model::{Cause, Creation, Model};
+use archipel_model::{Cause, Creation};
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method};
 
 use super::Shared;
 use crate::iam;
@@ -11,11 +11,11 @@ use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::endpoint::{Learned, RequestHead, Responded};
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::respond::{self, Answer};
+use crate::s3::respond::Answer;
 use crate::s3::route::{ObjectOp, Operation, refuse_headers, route};
 use crate::s3::sigv4::{Lookup, unsigned_payload};
 use crate::s3::target::Target;
-use crate::s3::{cors, handlers, hoisted};
+use crate::s3::{handlers, hoisted};
 
 /// One request on its way to an answer.
 pub(super) struct Exchange<'a> {
@@ -50,7 +50,7 @@ impl Exchange<'_> {
         }
         if parts.method == Method::OPTIONS {
             self.learned.operation = "Preflight";
-            let answer = preflight(&shared.frontend.model, target, &parts.headers);
+            let answer = shared.frontend.preflight(target, &parts.headers);
             return (answer, Some(*body));
         }
         let merged = hoisted::merge(&target.query, &parts.headers);
@@ -167,22 +167,4 @@ fn check_headers(headers: &HeaderMap) -> S3Result<()> {
     let pairs = headers.iter();
     refuse_headers(pairs.map(|(name, value)| (name.as_str(), value.as_bytes())))?;
     auth::check_headers(headers)
-}
-
-/// Answers a browser's preflight. A bucket that does not exist gets the same answer as one without
-/// a configuration.
-fn preflight(model: &Model, target: &Target, headers: &HeaderMap) -> S3Result<Answer> {
-    if !cors::is_preflight(&Method::OPTIONS, headers) {
-        let why = match headers.contains_key(header::ORIGIN) {
-            true => "Invalid Access-Control-Request-Method: null",
-            false => "Insufficient information. Origin request header needed.",
-        };
-        return Err(S3Error::new(Code::BadRequest, why));
-    }
-    let bucket = target.bucket.as_deref().map(|name| model.bucket(name));
-    let bucket = bucket.transpose()?.flatten();
-    let rules = bucket.as_ref().map_or(&[][..], |bucket| &bucket.cors);
-    let mut answer = respond::empty(StatusCode::OK);
-    *answer.headers_mut() = cors::preflight(rules, headers)?;
-    Ok(answer)
 }
