@@ -66,3 +66,57 @@ async fn a_part_that_was_dropped_is_not_written_again() {
     let left = models[1].sent_parts(&bucket, "key", &upload.id).await;
     assert_eq!(left, Ok(Vec::new()));
 }
+
+/// One replica held an object, another PUT of its key was faster, and GC dropped the tail. When the link was
+/// back, the first PUT wrote the row again: it was acknowledged, and its tail was gone.
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_tail_was_dropped_is_not_written_again() {
+    let world = World::new(5, 3, LATENCY, 1, crate::HOOKS).await.unwrap();
+    let mut models = Vec::new();
+    for node in &world.nodes {
+        let options = ModelOptions {
+            extent_blocks: 1,
+            ..ModelOptions::default()
+        };
+        let opened = Model::open_with(node.clone(), options);
+        models.push(opened.await.unwrap());
+    }
+    let bucket = models[0].create_bucket("bucket", None).await.unwrap();
+    let holders = |key: &str| -> Vec<usize> {
+        let object = rowkeys::object(&world.nodes[0], &bucket.id, key).partition;
+        let holds = |node: &usize| {
+            let local = world.nodes[*node].local_partitions(None);
+            local.contains(&object)
+        };
+        (0..5).filter(holds).collect()
+    };
+    let keys = (1..100).map(|number| format!("key {number}"));
+    let key = keys.into_iter().find(|key| !holders(key).contains(&0));
+    let key = key.expect("an object that the first node does not hold");
+
+    let mut writer = models[0].begin_object(&bucket, &key).unwrap();
+    // The last block is an extent of its own. It is committed before the object's row.
+    writer.write(noise(1, 2 * BLOCK_BYTES)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for late in &holders(&key)[1..] {
+        world.network.cut(world.ids[0], world.ids[*late]);
+    }
+    let finish = tokio::spawn(writer.finish(meta("first"), Condition::Always));
+    tokio::time::sleep(4 * LATENCY).await;
+    world.isolate(0);
+    put(&models[1], &bucket, &key, noise(2, 10)).await;
+    let mut dropped = 0;
+    for _ in 0..10 {
+        for model in &models[1..] {
+            dropped += model.run_all_gc_tasks().await.unwrap().dropped;
+        }
+        if dropped > 0 {
+            break;
+        }
+    }
+    assert_eq!(dropped, 1, "the tail of the object that one replica held");
+    world.network.end_all_cuts();
+    let written = finish.await.unwrap();
+    assert!(written.is_err(), "{written:?}");
+    assert_eq!(get(&models[1], &bucket, &key).await, Ok(noise(2, 10)));
+}
