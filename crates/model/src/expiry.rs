@@ -14,6 +14,7 @@
 //! - A walk that a restart interrupts goes on where it was.
 //! - A bounded number of removals runs at once, and they yield to clients.
 
+mod chains;
 mod noncurrent;
 mod progress;
 mod remove;
@@ -27,8 +28,6 @@ use archipel_base::codec;
 use archipel_base::{Id, boxed};
 use archipel_storage::RowMetadata;
 use bytes::Bytes;
-use futures_util::future::join_all;
-use tokio::time::Instant;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -48,12 +47,6 @@ pub use status::{ExpiryCounts, ExpiryStatus};
 const TICK: Duration = Duration::from_secs(15);
 /// The shortest pause, for tests with short days.
 const SHORTEST_TICK: Duration = Duration::from_millis(100);
-/// The number of removals that run at once while no client is served.
-const REMOVALS_AT_ONCE: usize = 8;
-/// The rest after a removal while clients are served, as a multiple of the time that the removal took. Then there is one
-/// removal at a time: a request that comes meanwhile waits for the processor and the disk as long as all of them take.
-const REST: u32 = 4;
-
 /// The buckets with active rules, by id, each with a hash of all that decides whether it is walked
 /// once more: its rules, the day and the layout.
 type Rules = BTreeMap<Id, (Arc<Bucket>, u64)>;
@@ -78,6 +71,8 @@ enum Seen {
         since_ms: u64,
         /// Its successor: the version's id, and the write that made it.
         successor: (VersionId, Id),
+        /// The current version of the key, in the same form.
+        current: Option<(VersionId, Id)>,
         /// The number of noncurrent versions that are newer.
         newer: u32,
     },
@@ -134,6 +129,11 @@ impl Model {
         expiry.status.lock().running
     }
 
+    /// Returns true if nothing more is to be walked today.
+    fn is_expiry_stopped(&self) -> bool {
+        self.0.expiry.is_stopped(self.now_ms() / self.day_ms())
+    }
+
     /// Walks what has not been walked today under the present rules. Does nothing while the time is
     /// not known.
     pub(crate) async fn expire_what_is_due(&self, progress: &mut Progress) -> Result<(), Error> {
@@ -141,7 +141,7 @@ impl Model {
             return Ok(());
         }
         let day = self.now_ms() / self.day_ms();
-        if self.0.expiry.is_stopped(day) {
+        if self.is_expiry_stopped() {
             return Ok(());
         }
         let walks = self.0.expiry.asked.lock().walks;
@@ -163,7 +163,7 @@ impl Model {
             (status.parts, status.parts_done) = (due.len() as u64, 0);
         });
         self.0.expiry.answer(walks);
-        let walked = self.walk_all(day, due, &rules, progress).await;
+        let walked = self.walk_all(due, &rules, progress).await;
         self.0.expiry.change(|status| {
             status.running = false;
             status.ended_ms = self.now_ms();
@@ -214,13 +214,12 @@ impl Model {
 
     async fn walk_all(
         &self,
-        day: u64,
         due: Vec<Unit>,
         rules: &Rules,
         progress: &mut Progress,
     ) -> Result<(), Error> {
         for unit in due {
-            if self.0.expiry.is_stopped(day) {
+            if self.is_expiry_stopped() {
                 break;
             }
             let Some((bucket, hash)) = rules.get(&unit.bucket) else {
@@ -259,7 +258,7 @@ impl Model {
             if is_kept && !bucket.has_noncurrent_rules() {
                 continue;
             }
-            let mut line = None;
+            let (mut line, mut gone) = (None, None);
             loop {
                 let page = self.page(unit.partition, prefix.clone(), after.take());
                 let (rows, last) = self.cluster().in_background(page).await?;
@@ -268,7 +267,7 @@ impl Model {
                     true => self.noncurrent_among(unit, &rows, &mut line).await?,
                     false => seen_in(&rows),
                 };
-                whole &= self.expire_among(bucket, seen).await?;
+                whole &= self.expire_among(bucket, seen, &mut gone).await?;
                 let Some(last) = last else {
                     break;
                 };
@@ -278,41 +277,7 @@ impl Model {
                 }
             }
             let rest = line.map(Line::end).unwrap_or_default();
-            whole &= self.expire_among(bucket, rest).await?;
-        }
-        Ok(whole)
-    }
-
-    /// Removes what has expired of what a walk saw. Returns false if something could not be removed.
-    async fn expire_among(&self, bucket: &Bucket, mut seen: Vec<Seen>) -> Result<bool, Error> {
-        let Some(cached) = self.same_bucket(bucket)? else {
-            return Ok(true);
-        };
-        seen.retain(|one| self.has_expired(&cached, one));
-        if seen.is_empty() {
-            return Ok(true);
-        }
-        // Another node may have changed the rules a moment ago.
-        let current = self.refresh_bucket(&bucket.name).await?;
-        let Some(current) = current.filter(|current| current.id == bucket.id) else {
-            return Ok(true);
-        };
-        seen.retain(|one| self.has_expired(&current, one));
-        let (mut expired, mut whole) = (seen.into_iter().peekable(), true);
-        while expired.peek().is_some() {
-            let serves_clients = self.cluster().serves_clients();
-            let count = if serves_clients { 1 } else { REMOVALS_AT_ONCE };
-            let removals = expired.by_ref().take(count);
-            let removals = removals.map(|one| self.remove(&current, one));
-            let timed = async {
-                let began = Instant::now();
-                (join_all(removals).await, began.elapsed())
-            };
-            let (removed, took) = self.cluster().in_background(timed).await;
-            whole &= removed.into_iter().all(|removed| removed);
-            if serves_clients {
-                tokio::time::sleep(took * REST).await;
-            }
+            whole &= self.expire_among(bucket, rest, &mut gone).await?;
         }
         Ok(whole)
     }

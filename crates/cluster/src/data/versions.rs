@@ -4,8 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use archipel_base::{Stamp, boxed};
-use archipel_storage::engine::Durability;
+use archipel_base::Stamp;
 use archipel_storage::{RowKey, RowVersion, Value, VersionKind, VersionName};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -22,6 +21,7 @@ use crate::register::versions::{self, Promises, VersionReport};
 use crate::register::{self, Operation, Outcome, Rules};
 
 mod consider;
+mod look;
 mod open;
 mod promised;
 mod settle;
@@ -214,47 +214,6 @@ impl Data {
             }
         }
         Err(Error::Overtaken)
-    }
-
-    /// Returns a version of an object with its payload; `None` if there is none of that name. One
-    /// round; two more if failures left open whether the version exists.
-    #[boxed]
-    pub async fn version_of(
-        self: &Arc<Data>,
-        row: &RowKey,
-        name: VersionName,
-    ) -> Result<Option<VersionReport>, Error> {
-        let how = WriteOptions::durable(Durability::Fsync);
-        for _ in 0..TRIES {
-            let Look { report, is_final } = self.look(row, name, &how).await?;
-            if is_final {
-                return Ok(report.value.is_some().then_some(report));
-            }
-            self.settle_version(row, report).await?;
-        }
-        Err(Error::Unavailable("a version cannot be settled now".into()))
-    }
-
-    /// Looks at a version of an object, in one round.
-    pub(super) async fn look(
-        self: &Arc<Data>,
-        row: &RowKey,
-        name: VersionName,
-        how: &WriteOptions<'_>,
-    ) -> Result<Look, Error> {
-        let mut run = self.run(row, how)?;
-        run.about = Some(About {
-            names: vec![name],
-            ..About::default()
-        });
-        let (operation, outputs) = Operation::look(start(&run.group), name);
-        let mut never = |_: &Promises<'_>| register::Decision::Keep;
-        let (report, is_final) = match run.drive(operation, outputs, &mut never).await? {
-            Outcome::Seen(report) => (report, true),
-            Outcome::Open(report) => (report, false),
-            other => return Err(unexpected(&other)),
-        };
-        Ok(Look { report, is_final })
     }
 
     /// Decides about one version of an object, in two rounds.

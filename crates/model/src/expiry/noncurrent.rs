@@ -135,6 +135,7 @@ impl Line {
             head: one.head,
             since_ms: successor.made_ms,
             successor: successor.name,
+            current: self.current.map(|current| current.name),
             newer: self.newer,
         });
         self.newer = self.newer.saturating_add(1);

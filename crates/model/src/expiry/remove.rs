@@ -9,16 +9,27 @@ use archipel_storage::engine::Flow;
 use archipel_storage::{RowKey, RowReader};
 
 use super::Seen;
+use super::chains::Gone;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::events::Happening;
 use crate::lock::Taking;
 use crate::object::{Condition, ObjectHead, Predicate};
+use crate::rowkeys;
 use crate::upload::Upload;
 use crate::version::VersionId;
 use crate::versions::{Deciding, head_of};
-use crate::{rowkeys, version_rows};
+
+/// How an attempt to remove something ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tried {
+    Removed,
+    /// It stays: it is gone, has changed or does not expire.
+    Kept,
+    /// It must be tried again.
+    Failed,
+}
 
 /// The result of a removal.
 pub(super) enum Removed {
@@ -30,42 +41,46 @@ pub(super) enum Removed {
 }
 
 impl Model {
-    /// Removes something that has expired. Returns false if that must be tried again.
-    pub(super) async fn remove(&self, bucket: &Bucket, one: Seen) -> bool {
+    /// Removes something that has expired. `gone` is a version that the walk has removed.
+    pub(super) async fn remove(&self, bucket: &Bucket, one: Seen, gone: Gone) -> Tried {
         let removed = match &one {
             Seen::Object { key, head } => self.remove_object(bucket, key, head).await,
             Seen::Marker { key, head } => self.remove_marker(bucket, key, head).await,
             Seen::Noncurrent { key, head, .. } => {
-                self.remove_noncurrent(bucket, key, head, &one).await
+                self.remove_noncurrent(bucket, key, head, &one, gone).await
             }
             Seen::Upload(upload) => self.remove_upload(bucket, upload).await,
         };
         match removed {
-            Ok(removed) => self.count_expiry(|counts| match removed {
-                Removed::Nothing => {}
-                Removed::Object(bytes) => {
-                    counts.objects += 1;
-                    counts.bytes += bytes;
-                }
-                Removed::Version(bytes) => {
-                    counts.versions += 1;
-                    counts.bytes += bytes;
-                }
-                Removed::Marker => counts.markers += 1,
-                Removed::Upload => counts.uploads += 1,
-            }),
+            Ok(Removed::Nothing) => Tried::Kept,
+            Ok(removed) => {
+                self.count_expiry(|counts| match removed {
+                    Removed::Nothing => {}
+                    Removed::Object(bytes) => {
+                        counts.objects += 1;
+                        counts.bytes += bytes;
+                    }
+                    Removed::Version(bytes) => {
+                        counts.versions += 1;
+                        counts.bytes += bytes;
+                    }
+                    Removed::Marker => counts.markers += 1,
+                    Removed::Upload => counts.uploads += 1,
+                });
+                Tried::Removed
+            }
             Err(
                 Error::PreconditionFailed | Error::NoSuchUpload | Error::NoSuchBucket | Error::Held,
             ) => {
                 self.count_expiry(|counts| counts.skipped += 1);
+                Tried::Kept
             }
             Err(error) => {
                 tracing::debug!(%error, bucket = bucket.name, "what has expired stays for now");
                 self.count_expiry(|counts| counts.failed += 1);
-                return false;
+                Tried::Failed
             }
         }
-        true
     }
 
     /// Removes an object, if it is still the version that was seen and still expires. Where there
@@ -121,10 +136,12 @@ impl Model {
         key: &str,
         seen: &ObjectHead,
         one: &Seen,
+        gone: Gone,
     ) -> Result<Removed, Error> {
         let Seen::Noncurrent {
             since_ms,
             successor,
+            current,
             newer,
             ..
         } = *one
@@ -132,15 +149,22 @@ impl Model {
             return Ok(Removed::Nothing);
         };
         let (now, day) = (self.now_ms(), self.day_ms());
-        let rules = bucket.lifecycle.as_ref();
+        let known = self.same_bucket(bucket)?;
+        let rules = known.as_ref().and_then(|known| known.lifecycle.as_ref());
         let needed = rules.and_then(|rules| rules.noncurrent(key, seen, since_ms, now, day));
         let needed = needed.ok_or(Error::PreconditionFailed)?;
         // This replica may not know yet that newer versions were removed.
         if needed > 0 && !self.has_newer(bucket, key, seen.id, needed).await? {
             return Err(Error::PreconditionFailed);
         }
-        // If the successor was removed, the version became noncurrent later than this replica knows.
-        if !self.is_there(bucket, key, successor).await? {
+        // While a newer version is there, this one is not current. Without its successor, it may have become noncurrent
+        // later than this replica knows. If the walk removed the successor, the current version that it saw before that
+        // tells the same: it has been newer all the time.
+        let newer_one = match current {
+            Some(current) if Some(successor) == gone => current,
+            _ => successor,
+        };
+        if !self.is_there(bucket, key, newer_one).await? {
             return Err(Error::PreconditionFailed);
         }
         self.kill_if(bucket, key, seen, |versions, head| {
@@ -152,6 +176,7 @@ impl Model {
                 head,
                 since_ms,
                 successor,
+                current,
                 newer,
             };
             self.check_expired(bucket, &one)
@@ -226,8 +251,8 @@ impl Model {
         (id, write): (VersionId, Id),
     ) -> Result<bool, Error> {
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let making = bucket.versioning.of_writes();
-        let found = version_rows::read_version(self.cluster(), &row, id.at(), making, &[]).await?;
+        let found = self.cluster().version_in_background(&row, id.at()).await?;
+        let found = found.and_then(|report| report.value);
         let head = found.as_ref().map(head_of).transpose()?.flatten();
         Ok(head.is_some_and(|head| head.version == write))
     }

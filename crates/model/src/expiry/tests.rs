@@ -1,3 +1,4 @@
+mod chains;
 mod history;
 mod versions;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use archipel_base::PartitionId;
+use archipel_storage::engine::Durability;
 use archipel_storage::{Row, RowTxn};
 
 use super::*;

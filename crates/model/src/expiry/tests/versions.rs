@@ -3,13 +3,14 @@
 use archipel_cluster::VersionDecision;
 
 use super::*;
+use crate::expiry::remove::Tried;
 use crate::lifecycle::NoncurrentExpiration;
 use crate::lock::{BucketLock, ObjectLock, Retention, RetentionMode};
 use crate::version::Versioning;
 use crate::versions::head_of;
 use crate::{LockChange, ModelOptions};
 
-async fn versioned() -> (Model, Arc<ManualClock>) {
+pub(super) async fn versioned() -> (Model, Arc<ManualClock>) {
     let (model, wall) = model().await;
     set_versioning(&model, Versioning::Enabled).await;
     (model, wall)
@@ -22,7 +23,7 @@ async fn set_versioning(model: &Model, versioning: Versioning) {
 }
 
 /// Writes an object of this size and returns its id.
-async fn written(model: &Model, key: &str, size: usize) -> VersionId {
+pub(super) async fn written(model: &Model, key: &str, size: usize) -> VersionId {
     put(model, key, size, &[]).await;
     model.head_object(&bucket(model), key).await.unwrap().id
 }
@@ -34,7 +35,7 @@ async fn deleted(model: &Model, key: &str) -> VersionId {
 }
 
 /// Returns true if a version is there, even if it is a delete marker.
-async fn lives(model: &Model, key: &str, id: VersionId) -> bool {
+pub(super) async fn lives(model: &Model, key: &str, id: VersionId) -> bool {
     match model.head_version(&bucket(model), key, id).await {
         Ok(_) | Err(Error::IsMarker(_)) => true,
         Err(Error::NoSuchVersion) => false,
@@ -42,7 +43,7 @@ async fn lives(model: &Model, key: &str, id: VersionId) -> bool {
     }
 }
 
-fn noncurrent(prefix: &str, days: u32, keep: Option<u32>) -> LifecycleRule {
+pub(super) fn noncurrent(prefix: &str, days: u32, keep: Option<u32>) -> LifecycleRule {
     LifecycleRule {
         expiration: None,
         noncurrent: Some(NoncurrentExpiration { days, keep }),
@@ -245,6 +246,7 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
         head: old.clone(),
         since_ms: NOON,
         successor: (successor.id, successor.version),
+        current: None,
         newer: 0,
     };
 
@@ -267,13 +269,14 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     let decided = decided.unwrap();
     let head = decided.unwrap_err();
     let key = String::from("k");
-    assert!(model.remove(&on, Seen::Marker { key, head }).await);
+    let tried = model.remove(&on, Seen::Marker { key, head }, None).await;
+    assert_eq!(tried, Tried::Kept);
     assert!(lives(&model, "k", marker).await);
 
     // The version that was noncurrent is the current one again.
     let gone = model.delete_version(&on, "k", marker, false, Condition::Always);
     gone.await.unwrap();
-    assert!(model.remove(&on, seen(&old)).await);
+    assert_eq!(model.remove(&on, seen(&old), None).await, Tried::Kept);
     assert!(lives(&model, "k", id).await);
     assert_eq!(model.expiry_status().counts.skipped, skipped + 1);
 
@@ -287,7 +290,8 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     model.change_lock(&on, "k", Some(id), held).await.unwrap();
     written(&model, "k", 1).await;
     let successor = model.head_object(&on, "k").await.unwrap();
-    assert!(model.remove(&on, seen(&successor)).await);
+    let tried = model.remove(&on, seen(&successor), None).await;
+    assert_eq!(tried, Tried::Kept);
     assert!(lives(&model, "k", id).await);
     let lock = ObjectLock {
         legal_hold: Some(true),
@@ -319,9 +323,10 @@ async fn a_version_stays_if_the_successor_that_the_walk_saw_was_removed() {
         head: old,
         since_ms: NOON,
         successor: (successor.id, successor.version),
+        current: None,
         newer: 0,
     };
-    assert!(model.remove(&on, seen).await);
+    assert_eq!(model.remove(&on, seen, None).await, Tried::Kept);
     assert!(lives(&model, "k", id).await);
     assert_eq!(model.expiry_status().counts.skipped, 1);
 }

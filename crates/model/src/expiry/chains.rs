@@ -1,0 +1,122 @@
+//! What a walk removes, in order: the noncurrent versions of a key one after another.
+
+use std::time::Duration;
+
+use archipel_base::Id;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::Seen;
+use super::remove::Tried;
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::error::Error;
+use crate::version::VersionId;
+
+/// The number of keys of which something is removed at once while no client is served.
+const CHAINS_AT_ONCE: usize = 8;
+/// The rest after a removal while clients are served, as a multiple of the time that the removal took. Then there is one
+/// removal at a time: a request that comes meanwhile waits for the processor and the disk as long as all of them take.
+const REST: u32 = 4;
+
+/// The longest rest.
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
+/// A version that a walk removed: its id, and the write that made it.
+pub(super) type Gone = Option<(VersionId, Id)>;
+
+impl Seen {
+    /// Returns the noncurrent version.
+    fn version(&self) -> Gone {
+        match self {
+            Seen::Noncurrent { head, .. } => Some((head.id, head.version)),
+            _ => None,
+        }
+    }
+}
+
+impl Model {
+    /// Removes what has expired of what a walk saw. `gone` is the version that it removed last. Returns
+    /// false if something could not be removed.
+    pub(super) async fn expire_among(
+        &self,
+        bucket: &Bucket,
+        mut seen: Vec<Seen>,
+        gone: &mut Gone,
+    ) -> Result<bool, Error> {
+        let Some(cached) = self.same_bucket(bucket)? else {
+            return Ok(true);
+        };
+        seen.retain(|one| self.has_expired(&cached, one));
+        if seen.is_empty() {
+            return Ok(true);
+        }
+        // Another node may have changed the rules a moment ago.
+        let current = self.refresh_bucket(&bucket.name).await?;
+        let Some(current) = current.filter(|current| current.id == bucket.id) else {
+            return Ok(true);
+        };
+        seen.retain(|one| self.has_expired(&current, one));
+        let (mut chains, mut whole) = (chains(seen).into_iter().peekable(), true);
+        while chains.peek().is_some() {
+            let count = match self.cluster().serves_clients() {
+                true => 1,
+                false => CHAINS_AT_ONCE,
+            };
+            let some = chains.by_ref().take(count);
+            let some = some.map(|chain| self.remove_chain(&current, chain, *gone));
+            for (is_whole, oldest) in join_all(some).await {
+                whole &= is_whole;
+                *gone = oldest;
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Removes what belongs together, the oldest first: once a version is removed, nothing tells when
+    /// the one below it became noncurrent. `gone` was removed before, of the same walk. Ends at the first
+    /// that must be tried again, and returns false then; and the oldest version if that is removed.
+    async fn remove_chain(&self, bucket: &Bucket, chain: Vec<Seen>, gone: Gone) -> (bool, Gone) {
+        let mut oldest = None;
+        for (number, one) in chain.into_iter().rev().enumerate() {
+            if self.is_expiry_stopped() {
+                return (false, oldest);
+            }
+            let name = one.version();
+            let timed = async {
+                let began = Instant::now();
+                (self.remove(bucket, one, gone).await, began.elapsed())
+            };
+            let (tried, took) = self.cluster().in_background(timed).await;
+            if tried == Tried::Failed {
+                return (false, oldest);
+            }
+            if number == 0 && tried == Tried::Removed {
+                oldest = name;
+            }
+            if self.cluster().serves_clients() {
+                tokio::time::sleep((took * REST).min(LONGEST_REST)).await;
+            }
+        }
+        (true, oldest)
+    }
+}
+
+/// Returns what was seen in chains: the noncurrent versions of each key, newest first, and anything else
+/// by itself.
+fn chains(seen: Vec<Seen>) -> Vec<Vec<Seen>> {
+    let key_of = |one: &Seen| match one {
+        Seen::Noncurrent { key, .. } => Some(key.clone()),
+        _ => None,
+    };
+    let (mut chains, mut last): (Vec<Vec<Seen>>, _) = (Vec::new(), None);
+    for one in seen {
+        let key = key_of(&one);
+        match chains.last_mut() {
+            Some(chain) if key.is_some() && key == last => chain.push(one),
+            _ => chains.push(vec![one]),
+        }
+        last = key;
+    }
+    chains
+}
