@@ -135,9 +135,9 @@ pub fn plain(common: &Common, acme: Acme, metrics: Metrics) -> PlainService {
     PlainService::new(acme, common.limits, metrics)
 }
 
-/// Registers the metrics of a service.
-pub fn metrics_of(service: &str, registry: &mut Registry) -> Metrics {
-    Metrics::register(registry.sub_registry_with_prefix("archipel"), service)
+/// Registers the metrics of an endpoint.
+pub fn metrics_of(endpoint: &str, registry: &mut Registry) -> Metrics {
+    Metrics::register(registry.sub_registry_with_prefix("archipel"), endpoint)
 }
 
 /// Creates the web console over the admin API and S3 of this node.

@@ -127,8 +127,8 @@ async fn site_with(others: usize) -> Site {
         region: "us-east-1".into(),
     };
     let inside = Inside::new(Arc::new(admin));
-    let service = Metrics::register(&mut Registry::default(), "console");
-    let console = Console::new(inside, s3, config, clock, Arc::new(SystemRandom), service);
+    let metrics = Metrics::register(&mut Registry::default(), "console");
+    let console = Console::new(inside, s3, config, clock, Arc::new(SystemRandom), metrics);
     Site {
         console,
         model,

@@ -103,12 +103,15 @@ impl Search {
         Ok(range)
     }
 
-    /// Checks that what is searched can be deleted: a search for deletions may have all fields, but
-    /// those that choose or order items in a range must say nothing.
+    /// Checks a search for items to delete. It may have all fields, but those that choose among the
+    /// items of a range, or order them, must be `null` or false.
+    ///
+    /// # Errors
+    /// [`Code::InvalidRequest`].
     fn check_deletion(&self) -> S3Result<()> {
         let chooses = self.limit.is_some() || self.conflicts_only || self.tombstones;
         if chooses || self.reverse {
-            let why = "A deletion has no limit, reverse, conflictsOnly and tombstones.";
+            let why = "A deletion has neither limit, reverse, conflictsOnly nor tombstones.";
             return Err(S3Error::new(Code::InvalidRequest, why));
         }
         Ok(())

@@ -100,7 +100,7 @@ fn name(call: &Call<'_>) -> S3Result<ItemName> {
 /// Returns how long a poll waits. A client that asks for longer hears earlier that nothing changed.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`] for a number of seconds that is negative or none.
+/// [`Code::InvalidArgument`] if the timeout is negative or not a number.
 pub fn poll_time(seconds: Option<f64>) -> S3Result<Duration> {
     let seconds = seconds.unwrap_or(POLL_SECONDS);
     if seconds.is_nan() || seconds < 0.0 {

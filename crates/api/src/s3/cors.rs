@@ -47,7 +47,7 @@ fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HeaderMap> {
 /// Answers a request with the method OPTIONS, which needs no authentication.
 ///
 /// # Errors
-/// [`Code::BadRequest`] if it is no preflight, and as [`preflight`].
+/// [`Code::BadRequest`] if it is not a preflight, and as [`preflight`].
 pub fn answer_preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<Answer> {
     let has = |name: HeaderName| headers.contains_key(name);
     let lacks = match (has(ORIGIN), has(ACCESS_CONTROL_REQUEST_METHOD)) {

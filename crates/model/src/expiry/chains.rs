@@ -1,4 +1,4 @@
-//! What a walk removes, in order: the noncurrent versions of a key one after another.
+//! The order of removals: the noncurrent versions of a key go one after another, the oldest first.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::version::VersionId;
 
 /// The number of keys of which something is removed at once while no client is served.
 const CHAINS_AT_ONCE: usize = 8;
-/// The rest after a removal while clients are served, as a multiple of the time that the removal took. Then there is one
-/// removal at a time: a request that comes meanwhile waits for the processor and the disk as long as all of them take.
+/// The rest after a removal while clients are served, as a multiple of the time that the removal took. Only one removal
+/// runs at a time then, because a client's request waits for all that run when it comes.
 const REST: u32 = 4;
 
 /// The longest rest.
@@ -36,8 +36,9 @@ impl Seen {
 }
 
 impl Model {
-    /// Removes what has expired of what a walk saw. `gone` is the version that it removed last. Returns
-    /// false if something could not be removed.
+    /// Removes the part of `seen` that has expired. `gone` is the version that the walk removed just
+    /// before, if it did. Afterwards it is the oldest version of the last chain, if that was removed.
+    /// Returns false if something could not be removed.
     pub(super) async fn expire_among(
         &self,
         bucket: &Bucket,
@@ -73,9 +74,11 @@ impl Model {
         Ok(whole)
     }
 
-    /// Removes what belongs together, the oldest first: once a version is removed, nothing tells when
-    /// the one below it became noncurrent. `gone` was removed before, of the same walk. Ends at the first
-    /// that must be tried again, and returns false then; and the oldest version if that is removed.
+    /// Removes a chain, the oldest version first: once a version is removed, nothing tells when the one
+    /// below it became noncurrent. The same walk removed `gone` before.
+    ///
+    /// Returns false if a removal must be tried again. The chain ends there. The second value is the
+    /// chain's oldest version if it was removed.
     async fn remove_chain(&self, bucket: &Bucket, chain: Vec<Seen>, gone: Gone) -> (bool, Gone) {
         let mut oldest = None;
         for (number, one) in chain.into_iter().rev().enumerate() {
@@ -102,8 +105,8 @@ impl Model {
     }
 }
 
-/// Returns what was seen in chains: the noncurrent versions of each key, newest first, and anything else
-/// by itself.
+/// Divides `seen` into chains: the noncurrent versions of each key, newest first, are one chain, and
+/// anything else is a chain by itself.
 fn chains(seen: Vec<Seen>) -> Vec<Vec<Seen>> {
     let key_of = |one: &Seen| match one {
         Seen::Noncurrent { key, .. } => Some(key.clone()),

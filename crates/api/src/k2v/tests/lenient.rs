@@ -1,5 +1,5 @@
-//! What the specification allows although no item needs it: bounds that are no keys, fractions of seconds, all fields
-//! of a search; and scripts of web pages.
+//! Requests that the specification allows although no item needs them: bounds that are not keys, fractions of seconds,
+//! all fields of a search. And requests of scripts in web pages.
 
 use archipel_model::CorsRule;
 
