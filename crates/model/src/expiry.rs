@@ -38,7 +38,7 @@ use crate::rowkeys;
 use crate::upload::Upload;
 use crate::version::VersionId;
 use crate::versions::head_in;
-use noncurrent::Line;
+use noncurrent::{Line, Noncurrent};
 use progress::{Place, Progress, Unit};
 pub(crate) use status::Expiry;
 pub use status::{ExpiryCounts, ExpiryStatus};
@@ -64,18 +64,7 @@ enum Seen {
         head: ObjectHead,
     },
     /// A version that is not current.
-    Noncurrent {
-        key: String,
-        head: ObjectHead,
-        /// The time at which its successor was made.
-        since_ms: u64,
-        /// Its successor: the version's id, and the write that made it.
-        successor: (VersionId, Id),
-        /// The current version of the key, in the same form.
-        current: Option<(VersionId, Id)>,
-        /// The number of noncurrent versions that are newer.
-        newer: u32,
-    },
+    Noncurrent(Noncurrent),
     Upload(Upload),
 }
 
@@ -258,7 +247,7 @@ impl Model {
             if is_kept && !bucket.has_noncurrent_rules() {
                 continue;
             }
-            let (mut line, mut gone) = (None, None);
+            let mut line = None;
             loop {
                 let page = self.page(unit.partition, prefix.clone(), after.take());
                 let (rows, last) = self.cluster().in_background(page).await?;
@@ -267,7 +256,7 @@ impl Model {
                     true => self.noncurrent_among(unit, &rows, &mut line).await?,
                     false => seen_in(&rows),
                 };
-                whole &= self.expire_among(bucket, seen, &mut gone).await?;
+                whole &= self.expire_among(bucket, seen).await?;
                 let Some(last) = last else {
                     break;
                 };
@@ -277,7 +266,7 @@ impl Model {
                 }
             }
             let rest = line.map(Line::end).unwrap_or_default();
-            whole &= self.expire_among(bucket, rest, &mut gone).await?;
+            whole &= self.expire_among(bucket, rest).await?;
         }
         Ok(whole)
     }
@@ -296,20 +285,19 @@ impl Model {
         let due = match one {
             Seen::Object { key, head } => rules.expiry(key, head, day),
             Seen::Marker { key, head } => rules.lone_marker(key, head, day),
-            Seen::Noncurrent {
-                key,
-                head,
-                since_ms,
-                newer,
-                ..
-            } => {
-                let needed = rules.noncurrent(key, head, *since_ms, now, day);
-                let is_protected = head.lock.protects(now, false);
-                return !is_protected && needed.is_some_and(|needed| *newer >= needed);
-            }
+            Seen::Noncurrent(one) => return self.has_expired_as(bucket, one, &one.head),
             Seen::Upload(upload) => rules.abort(&upload.key, upload.initiated_ms, day),
         };
         due.is_some_and(|due| due.at_ms <= now)
+    }
+
+    /// Returns true if a noncurrent version has expired that has this metadata.
+    fn has_expired_as(&self, bucket: &Bucket, one: &Noncurrent, head: &ObjectHead) -> bool {
+        let (now, day) = (self.now_ms(), self.day_ms());
+        let rules = bucket.lifecycle.as_ref();
+        let needed =
+            rules.and_then(|rules| rules.noncurrent(&one.key, head, one.since_ms, now, day));
+        !head.lock.protects(now, false) && needed.is_some_and(|needed| one.newer >= needed)
     }
 
     fn count_expiry(&self, count: impl FnOnce(&mut ExpiryCounts)) {

@@ -148,6 +148,7 @@ pub async fn decide_version<E: Send>(
         let seen = VersionSeen {
             named,
             is_current: named.is_some(),
+            last: None,
             current,
             is_alone: true,
         };

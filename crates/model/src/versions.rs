@@ -45,6 +45,8 @@ pub(crate) struct Deciding<'a> {
     pub by_all: bool,
     /// True if no client waits for it.
     pub background: bool,
+    /// True if no other version of the key matters, unless this one is current and is deleted.
+    pub unlisted: bool,
 }
 
 /// A test of a version before it is changed.
@@ -208,6 +210,7 @@ impl Model {
                 happening: Some(Happening::Deleted(Some(id))),
                 by_all: false,
                 background,
+                unlisted: false,
             },
             &decide,
         );
@@ -268,6 +271,7 @@ impl Model {
                 background,
                 taking: how.taking.map(|taking| held::taking(taking, id)),
                 by_all: how.by_all,
+                unlisted: how.unlisted,
                 ..WriteOptions::durable(durability)
             };
             let making = bucket.versioning.of_writes();

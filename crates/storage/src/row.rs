@@ -101,6 +101,9 @@ pub struct RowVersion {
     /// the null version among the others.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Stamp>,
+    /// Of a kept version: the stamp of the object's row under which it was last current.
+    #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Stamp>,
 }
 
 impl Versioned for RowVersion {
@@ -144,6 +147,9 @@ pub struct VersionChange {
     /// apart, because they all have one name.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Stamp>,
+    /// Beside metadata: the stamp under which the version was [last](RowVersion::last) current.
+    #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Stamp>,
 }
 
 /// What becomes of a kept version.

@@ -43,9 +43,11 @@ pub struct VersionSeen<'a> {
     pub named: Option<&'a Value>,
     /// True if it is the current version.
     pub is_current: bool,
+    /// The stamp under which a version that is there and not current was last current.
+    pub last: Option<Stamp>,
     /// The current version; `None` if there is none.
     pub current: Option<&'a Value>,
-    /// True if the key has no other version.
+    /// True if the key has no other version. Never true where others are not [listed](WriteOptions::unlisted).
     pub is_alone: bool,
 }
 
@@ -94,10 +96,13 @@ struct Try {
 }
 
 impl Try {
-    fn first(name: VersionName) -> Try {
+    fn first(name: VersionName, how: &WriteOptions<'_>) -> Try {
         Try {
             name,
-            asked: Asked::default(),
+            asked: Asked {
+                unlisted: how.unlisted,
+                ..Asked::default()
+            },
             is_overtaken: false,
             killed: false,
         }
@@ -234,7 +239,7 @@ impl Data {
         E: Send,
     {
         let _turn = self.queues.turn(row).await;
-        let first = Try::first(name);
+        let first = Try::first(name, &how);
         let (mut tries, mut asks, mut now) = (0, 0, first);
         while tries < TRIES && asks < MOST_ASKED {
             match self.decide_once(row, now, &how, &decide).await {
@@ -299,7 +304,7 @@ impl Data {
         }
         run.about = Some(About {
             names,
-            newest: true,
+            newest: !asked.unlisted,
             below: asked.below,
         });
         let least = self.least_ballot(name);

@@ -7,7 +7,7 @@
 //!
 //! # Rules at a replica
 //! - **Displace.** A value that replaces a version with another name moves that version to its kept
-//!   row, under the stamp that it had. It never replaces a kept row with a higher stamp.
+//!   row, under the stamp that it had, and with a note of that stamp. It never replaces a kept row with a higher stamp.
 //! - **Changes.** A value may carry changes of other versions. The replica applies them under the
 //!   value's stamp, or refuses the value ([`Lacks`](Kept::Lacks)).
 //! - **One place.** A replica holds a version in one row. What becomes current leaves its kept row.
@@ -24,7 +24,8 @@ pub use decide::{
 };
 
 use archipel_base::{Id, Stamp};
-use archipel_storage::{RowVersion, Value, VersionChange, VersionKind, VersionName, VersionState};
+use archipel_storage::{Value, VersionChange, VersionKind, VersionName, VersionState};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::message::Version;
@@ -90,10 +91,7 @@ pub fn keep<E>(
             (VersionState::Changed(metadata), Some(value))
                 if is_meant(rules, change, &value, held.stamp) =>
             {
-                Some(Value {
-                    metadata: metadata.clone(),
-                    ..value
-                })
+                Some(with_metadata(value, metadata, change.last))
             }
             (VersionState::Changed(_), _) if rules.breaks(Mutant::AcceptLacking) => continue,
             (VersionState::Changed(_), _) => return Ok(Kept::Lacks(change.of)),
@@ -120,6 +118,32 @@ fn is_meant(rules: Rules, change: &VersionChange, value: &Value, stamp: Stamp) -
         || rules.breaks(Mutant::MixNullVersions)
 }
 
+/// Returns a kept version with new metadata. A replica that lagged may have displaced the version under
+/// an earlier stamp than others. `last` is the stamp that counts, so that all hold the same.
+fn with_metadata(value: Value, metadata: &Bytes, last: Option<Stamp>) -> Value {
+    let value = Value {
+        metadata: metadata.clone(),
+        ..value
+    };
+    match last {
+        Some(last) => last_current(value, last),
+        None => value,
+    }
+}
+
+/// Returns a version with a note of the stamp under which it was last current.
+fn last_current(mut value: Value, last: Stamp) -> Value {
+    value.version.get_or_insert_default().last = Some(last);
+    value
+}
+
+/// Returns the stamp under which a version that is not current was last current. `stamp` is the one under
+/// which it is held. The row of an older build has no note: the version was not current after that stamp.
+pub fn last_of(value: &Value, stamp: Stamp) -> Stamp {
+    let version = value.version.as_ref();
+    version.and_then(|version| version.last).unwrap_or(stamp)
+}
+
 /// Returns what tells a null version from others; `None` for a version with a name. `stamp` is the
 /// one under which it is held.
 pub fn since_of(value: &Value, stamp: Stamp) -> Option<Stamp> {
@@ -131,18 +155,11 @@ pub fn since_of(value: &Value, stamp: Stamp) -> Option<Stamp> {
 }
 
 /// Returns a version's value as its kept row holds it. `stamp` is the one under which it is held.
-pub fn as_kept(value: Value, stamp: Stamp) -> Value {
-    let (kind, at) = (value.kind(), value.version_name());
-    let since = value.version.as_ref().and_then(|version| version.since);
-    Value {
-        version: Some(Box::new(RowVersion {
-            at,
-            kind,
-            changes: Vec::new(),
-            since: since.or(at.is_none().then_some(stamp)),
-        })),
-        ..value
-    }
+pub fn as_kept(mut value: Value, stamp: Stamp) -> Value {
+    let version = value.version.get_or_insert_default();
+    version.changes.clear();
+    version.since = version.since.or(version.at.is_none().then_some(stamp));
+    value
 }
 
 /// Returns the kept row of a version as another replica may [copy] it.
@@ -163,7 +180,7 @@ pub fn name_of(value: Option<&Value>) -> VersionName {
 /// Returns the kept row of a version that was current.
 fn displaced(old: &Cell<Value>) -> Cell<Value> {
     let value = old.value.clone().filter(|v| v.kind() != VersionKind::Void);
-    let value = value.map(|value| as_kept(value, old.stamp));
+    let value = value.map(|value| as_kept(last_current(value, old.stamp), old.stamp));
     Cell {
         promised: old.stamp,
         stamp: old.stamp,
@@ -204,12 +221,14 @@ pub fn view(
     bounds: &Bounds,
 ) -> VersionReport {
     let is_current = current.stamp != Stamp::ZERO && name_of(current.value.as_ref()) == name;
-    let (cell, is_final) = if is_current && current.stamp > kept.stamp {
-        (current, true)
+    let (cell, value, is_final) = if is_current && current.stamp > kept.stamp {
+        let value = current.value.clone();
+        let value = value.map(|value| last_current(value, current.stamp));
+        (current, value, true)
     } else {
-        (kept, kept.promised == kept.stamp)
+        let is_final = kept.promised == kept.stamp;
+        (kept, kept.value.clone(), is_final)
     };
-    let value = cell.value.clone();
     let value = value.filter(|value| value.kind() != VersionKind::Void);
     let is_gone = value.is_none() && cell.stamp <= bounds.gone;
     if is_gone || cell.stamp == Stamp::ZERO {

@@ -13,7 +13,7 @@ use archipel_cluster::{
     split_kept,
 };
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, Value, VersionKind, VersionName};
+use archipel_storage::{RowKey, RowReader, Value, VersionKind, VersionName};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -93,6 +93,18 @@ async fn kill(node: &Cluster, name: VersionName) {
     let kill = |_: &VersionSeen<'_>| VersionDecision::<()>::Kill;
     let row = key("o/k");
     let done = node.decide_version(&row, name, durable(), kill);
+    done.await.unwrap().unwrap();
+}
+
+/// Deletes a version that is expected not to be current.
+async fn kill_noncurrent(node: &Cluster, name: VersionName) {
+    let kill = |_: &VersionSeen<'_>| VersionDecision::<()>::Kill;
+    let row = key("o/k");
+    let how = WriteOptions {
+        unlisted: true,
+        ..durable()
+    };
+    let done = node.decide_version(&row, name, how, kill);
     done.await.unwrap().unwrap();
 }
 
@@ -203,6 +215,15 @@ async fn versions_take_as_many_round_trips_as_documented() {
     let (_, n) = rounds(kill(node, Some(one))).await;
     assert_eq!(n, 2.0, "DELETE of a noncurrent version");
     assert_eq!(look(node, Some(three)).await.as_deref(), Some("three"));
+    put(node, "four").await;
+    settle().await;
+    let (_, n) = rounds(kill_noncurrent(node, Some(three))).await;
+    assert_eq!(n, 2.0, "DELETE of one that is expected to be noncurrent");
+    let five = put(node, "five").await;
+    settle().await;
+    let (_, n) = rounds(kill_noncurrent(node, Some(five))).await;
+    assert_eq!(n, 3.0, "the same, but it is current");
+    assert_eq!(current(node).await.as_deref(), Some("four"));
     settle().await;
     let (_, n) = rounds(put_null(node, "null")).await;
     assert_eq!(n, 2.0, "PUT of the null version");
@@ -252,4 +273,54 @@ async fn the_newest_version_becomes_current_although_a_replica_lags_far_behind()
     world.isolate(2);
     kill(b, Some(last)).await;
     assert_eq!(current(b).await.as_deref(), Some("newest"));
+}
+
+/// Returns the stamp under which a kept version was last current, as a node's own row tells.
+async fn last_current(node: &Cluster, name: Stamp) -> Option<Stamp> {
+    let object = key("o/k");
+    let end = name.to_bytes().map(|byte| !byte);
+    let row = RowKey {
+        key: [&kept_prefix(&object)?[..], &end].concat().into(),
+        ..object
+    };
+    let read = move |rows: &RowReader<'_>| rows.metadata(&row);
+    node.store().read(read).await.unwrap()?.version?.last
+}
+
+/// The place of a write without an answer is before a version that was current after it. The row of that version
+/// tells so at each replica, even at one that missed when it was written again.
+#[tokio::test(start_paused = true)]
+async fn a_kept_version_tells_under_which_stamp_it_was_last_current() {
+    let world = world(6).await;
+    let [a, b, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    let one = put(a, "one").await;
+    settle().await;
+    world.isolate(2);
+    let row = key("o/k");
+    let lost = c.write(&row, Some(value("lost")), new());
+    tokio::time::timeout(Duration::from_secs(1), lost)
+        .await
+        .unwrap_err();
+    assert!(change(a, Some(one), "tagged").await);
+    let two = put(b, "two").await;
+    let last = last_current(a, one).await.unwrap();
+    // This replica displaced the version as it was at first.
+    assert_eq!(last_current(c, one).await, Some(one));
+    assert!(change(a, Some(one), "again").await);
+    world.network.end_all_cuts();
+    settle().await;
+    for node in [a, b, c] {
+        assert_eq!(last_current(node, one).await, Some(last));
+        assert_eq!(look(node, Some(one)).await.as_deref(), Some("again"));
+    }
+    let kept = c.kept_versions(&row).await.unwrap();
+    let names: Vec<VersionName> = kept.iter().map(|(name, ..)| *name).collect();
+    let [Some(lost), second] = names[..] else {
+        panic!("the lost write is kept: {names:?}");
+    };
+    assert_eq!(second, Some(one));
+    assert!(
+        one < lost && lost < last && last < two,
+        "{one} {lost} {last} {two}"
+    );
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use archipel_base::Id;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -11,7 +10,6 @@ use super::remove::Tried;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::version::VersionId;
 
 /// The number of keys of which something is removed at once while no client is served.
 const CHAINS_AT_ONCE: usize = 8;
@@ -22,28 +20,12 @@ const REST: u32 = 4;
 /// The longest rest.
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
-/// A version that a walk removed: its id, and the write that made it.
-pub(super) type Gone = Option<(VersionId, Id)>;
-
-impl Seen {
-    /// Returns the noncurrent version.
-    fn version(&self) -> Gone {
-        match self {
-            Seen::Noncurrent { head, .. } => Some((head.id, head.version)),
-            _ => None,
-        }
-    }
-}
-
 impl Model {
-    /// Removes the part of `seen` that has expired. `gone` is the version that the walk removed just
-    /// before, if it did. Afterwards it is the oldest version of the last chain, if that was removed.
-    /// Returns false if something could not be removed.
+    /// Removes the part of `seen` that has expired. Returns false if something could not be removed.
     pub(super) async fn expire_among(
         &self,
         bucket: &Bucket,
         mut seen: Vec<Seen>,
-        gone: &mut Gone,
     ) -> Result<bool, Error> {
         let Some(cached) = self.same_bucket(bucket)? else {
             return Ok(true);
@@ -65,61 +47,51 @@ impl Model {
                 false => CHAINS_AT_ONCE,
             };
             let some = chains.by_ref().take(count);
-            let some = some.map(|chain| self.remove_chain(&current, chain, *gone));
-            for (is_whole, oldest) in join_all(some).await {
-                whole &= is_whole;
-                *gone = oldest;
-            }
+            let some = some.map(|chain| self.remove_chain(&current, chain));
+            whole &= join_all(some).await.into_iter().all(|is_whole| is_whole);
         }
         Ok(whole)
     }
 
     /// Removes a chain, the oldest version first: once a version is removed, nothing tells when the one
-    /// below it became noncurrent. The same walk removed `gone` before.
-    ///
-    /// Returns false if a removal must be tried again. The chain ends there. The second value is the
-    /// chain's oldest version if it was removed.
-    async fn remove_chain(&self, bucket: &Bucket, chain: Vec<Seen>, gone: Gone) -> (bool, Gone) {
-        let mut oldest = None;
-        for (number, one) in chain.into_iter().rev().enumerate() {
+    /// below it became noncurrent. Returns false if a removal must be tried again. The chain ends there.
+    async fn remove_chain(&self, bucket: &Bucket, chain: Vec<Seen>) -> bool {
+        for one in chain.into_iter().rev() {
             if self.is_expiry_stopped() {
-                return (false, oldest);
+                return false;
             }
-            let name = one.version();
             let timed = async {
                 let began = Instant::now();
-                (self.remove(bucket, one, gone).await, began.elapsed())
+                (self.remove(bucket, one).await, began.elapsed())
             };
             let (tried, took) = self.cluster().in_background(timed).await;
             if tried == Tried::Failed {
-                return (false, oldest);
-            }
-            if number == 0 && tried == Tried::Removed {
-                oldest = name;
+                return false;
             }
             if self.cluster().serves_clients() {
                 tokio::time::sleep((took * REST).min(LONGEST_REST)).await;
             }
         }
-        (true, oldest)
+        true
     }
 }
 
 /// Divides `seen` into chains: the noncurrent versions of each key, newest first, are one chain, and
 /// anything else is a chain by itself.
 fn chains(seen: Vec<Seen>) -> Vec<Vec<Seen>> {
-    let key_of = |one: &Seen| match one {
-        Seen::Noncurrent { key, .. } => Some(key.clone()),
-        _ => None,
-    };
-    let (mut chains, mut last): (Vec<Vec<Seen>>, _) = (Vec::new(), None);
+    fn key_of(one: &Seen) -> Option<&str> {
+        match one {
+            Seen::Noncurrent(one) => Some(&one.key),
+            _ => None,
+        }
+    }
+    let mut chains: Vec<Vec<Seen>> = Vec::new();
     for one in seen {
         let key = key_of(&one);
         match chains.last_mut() {
-            Some(chain) if key.is_some() && key == last => chain.push(one),
+            Some(chain) if key.is_some() && chain.last().and_then(key_of) == key => chain.push(one),
             _ => chains.push(vec![one]),
         }
-        last = key;
     }
     chains
 }

@@ -4,7 +4,7 @@
 //! row holds the current version. So a line is put in order while the walk goes along it, and never
 //! held as a whole.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use archipel_base::{Id, Stamp};
 use archipel_storage::{self as storage, RowKey, RowMetadata, RowReader};
@@ -37,28 +37,35 @@ pub(super) fn start_of_key(row: Bytes) -> Bytes {
     }
 }
 
+/// A version's id, and the write that made it.
+pub(super) type Made = (VersionId, Id);
+
+/// A version that is not current, as a replica sees it.
+pub(super) struct Noncurrent {
+    pub key: String,
+    pub head: ObjectHead,
+    /// The stamp under which it was last current.
+    pub last: Stamp,
+    /// The time since which it is noncurrent.
+    pub since_ms: u64,
+    /// The current version, if that time is the one at which this replica's row of it was written: the version's
+    /// id, and the write that made it.
+    pub behind: Option<Made>,
+    /// The number of noncurrent versions that are newer.
+    pub newer: u32,
+}
+
 /// A version, in its place among the versions of a key.
 struct Placed {
     order: Stamp,
     head: ObjectHead,
+    /// The stamp under which it was last current.
+    last: Stamp,
     is_current: bool,
 }
 
-impl Placed {
-    fn as_successor(&self, made_ms: u64) -> Successor {
-        Successor {
-            made_ms,
-            name: (self.head.id, self.head.version),
-        }
-    }
-}
-
-/// A version after which another is noncurrent.
-#[derive(Clone, Copy)]
-struct Successor {
-    made_ms: u64,
-    name: (VersionId, Id),
-}
+/// The largest number of newer versions among which the successor of a version is looked for.
+const MOST_SUCCESSORS: usize = 64;
 
 /// The versions of a key, newest first, as far as a walk has come.
 pub(super) struct Line {
@@ -66,10 +73,10 @@ pub(super) struct Line {
     key: String,
     /// Versions that were read before their turn: the current one, and the null version.
     early: Vec<Placed>,
-    /// The version before the next one; `None` until the current one has passed.
-    successor: Option<Successor>,
-    /// The current version, and when it certainly was current: what a version with a newer name is behind.
-    current: Option<Successor>,
+    /// The places of the current version and of those that passed after it, at most [`MOST_SUCCESSORS`].
+    places: VecDeque<Stamp>,
+    /// The current version, and the stamp of the object's row.
+    current: Option<(Made, Stamp)>,
     /// The noncurrent versions that have passed.
     newer: u32,
     passed: Vec<Seen>,
@@ -78,14 +85,14 @@ pub(super) struct Line {
 impl Line {
     /// Begins with the object's row.
     fn new(object: RowKey, key: String, current: Option<&RowMetadata>) -> Line {
-        let since_ms = current.map_or(0, |row| row.stamp.millis());
-        let current = current.and_then(|row| placed(row, true));
+        let placed = current.and_then(|row| Some((placed(row, true)?, row.stamp)));
+        let made = |(one, row): &(Placed, Stamp)| ((one.head.id, one.head.version), *row);
         Line {
-            current: current.as_ref().map(|one| one.as_successor(since_ms)),
+            current: placed.as_ref().map(made),
             object,
             key,
-            early: current.into_iter().collect(),
-            successor: None,
+            early: placed.into_iter().map(|(one, _)| one).collect(),
+            places: VecDeque::new(),
             newer: 0,
             passed: Vec::new(),
         }
@@ -96,6 +103,10 @@ impl Line {
         let Some(next) = placed(row, false) else {
             return;
         };
+        // A copy of the current version: it is noncurrent at other replicas, and this one lags.
+        if self.current.is_some_and(|((id, _), _)| id == next.head.id) {
+            return;
+        }
         if next.head.id.at().is_none() {
             self.early.push(next);
             return;
@@ -116,29 +127,42 @@ impl Line {
     }
 
     fn pass(&mut self, one: Placed) {
-        let successor = self.successor;
-        if one.is_current || successor.is_some() {
-            self.successor = Some(one.as_successor(one.order.millis()));
+        let since = self.noncurrent_since(&one);
+        if one.is_current || !self.places.is_empty() {
+            if self.places.len() >= MOST_SUCCESSORS {
+                self.places.pop_front();
+            }
+            self.places.push_back(one.order);
         }
-        // A write without an answer may have reached this replica, and a decision about another version then made
-        // the older one current again. Nothing tells when: the row's stamp is later. If such a version is current
-        // elsewhere, its removal is refused.
-        let behind = self.current.map(|current| Successor {
-            made_ms: current.made_ms.max(one.order.millis()),
-            ..current
-        });
-        let Some(successor) = successor.or(behind).filter(|_| !one.is_current) else {
+        if one.is_current {
             return;
-        };
-        self.passed.push(Seen::Noncurrent {
-            key: self.key.clone(),
-            head: one.head,
-            since_ms: successor.made_ms,
-            successor: successor.name,
-            current: self.current.map(|current| current.name),
-            newer: self.newer,
-        });
+        }
+        self.passed.extend(since.map(|(since, behind)| {
+            Seen::Noncurrent(Noncurrent {
+                key: self.key.clone(),
+                head: one.head,
+                last: one.last,
+                since_ms: since.millis(),
+                behind,
+                newer: self.newer,
+            })
+        }));
         self.newer = self.newer.saturating_add(1);
+    }
+
+    /// Returns since when a version is noncurrent, and the current version if its row tells that. `None` if this replica
+    /// cannot tell.
+    fn noncurrent_since(&self, one: &Placed) -> Option<(Stamp, Option<Made>)> {
+        // Unless the object's row is newer than the version's last time as the current one, this replica lags.
+        let (current, row) = self.current.filter(|(_, row)| *row >= one.last)?;
+        // A write without an answer may have a place in front of a version that was current after it. So the successor
+        // is the oldest version with a place above that time. If none is found, a decision made an older version
+        // current again, or more than a few writes without an answer are in front. The row's stamp is later.
+        let mut places = self.places.iter().rev();
+        Some(match places.find(|place| **place > one.last) {
+            Some(place) => (*place, None),
+            None => (row, Some(current)),
+        })
     }
 
     /// Returns the noncurrent versions that have passed since the last call.
@@ -153,14 +177,19 @@ impl Line {
     }
 }
 
-/// Returns the version that a row holds. Of the null version, the stamp under which it became
+/// Returns the version that a row holds. Of the null version, the stamp that it had when it became
 /// noncurrent stands for its name.
 fn placed(row: &RowMetadata, is_current: bool) -> Option<Placed> {
     let head = current_in(row)?;
-    let since = row.version.as_ref().and_then(|version| version.since);
+    let version = row.version.as_ref();
+    let since = version.and_then(|version| version.since);
     Some(Placed {
         order: head.id.at().or(since).unwrap_or(row.stamp),
         head,
+        // The row of an older build has no note: the version was not current after the row's stamp.
+        last: version
+            .and_then(|version| version.last)
+            .unwrap_or(row.stamp),
         is_current,
     })
 }

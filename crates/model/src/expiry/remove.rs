@@ -9,7 +9,7 @@ use archipel_storage::engine::Flow;
 use archipel_storage::{RowKey, RowReader};
 
 use super::Seen;
-use super::chains::Gone;
+use super::noncurrent::Noncurrent;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -31,9 +31,8 @@ pub(super) enum Tried {
     Failed,
 }
 
-/// The result of a removal.
+/// What was removed.
 pub(super) enum Removed {
-    Nothing,
     Object(u64),
     Version(u64),
     Marker,
@@ -41,21 +40,18 @@ pub(super) enum Removed {
 }
 
 impl Model {
-    /// Removes something that has expired. `gone` is a version that the walk has removed.
-    pub(super) async fn remove(&self, bucket: &Bucket, one: Seen, gone: Gone) -> Tried {
+    /// Removes something that has expired.
+    pub(super) async fn remove(&self, bucket: &Bucket, one: Seen) -> Tried {
         let removed = match &one {
-            Seen::Object { key, head } => self.remove_object(bucket, key, head).await,
+            Seen::Object { key, head } => self.remove_object(bucket, key, head).await.map(Some),
             Seen::Marker { key, head } => self.remove_marker(bucket, key, head).await,
-            Seen::Noncurrent { key, head, .. } => {
-                self.remove_noncurrent(bucket, key, head, &one, gone).await
-            }
-            Seen::Upload(upload) => self.remove_upload(bucket, upload).await,
+            Seen::Noncurrent(one) => self.remove_noncurrent(bucket, one).await.map(Some),
+            Seen::Upload(upload) => self.remove_upload(bucket, upload).await.map(Some),
         };
         match removed {
-            Ok(Removed::Nothing) => Tried::Kept,
-            Ok(removed) => {
+            Ok(None) => Tried::Kept,
+            Ok(Some(removed)) => {
                 self.count_expiry(|counts| match removed {
-                    Removed::Nothing => {}
                     Removed::Object(bytes) => {
                         counts.objects += 1;
                         counts.bytes += bytes;
@@ -106,18 +102,19 @@ impl Model {
         Ok(Removed::Object(if is_kept { 0 } else { seen.size }))
     }
 
-    /// Removes a delete marker, if it is the only version of its key and rules say so.
+    /// Removes a delete marker, if it is the only version of its key and rules say so. Returns `None` if this
+    /// replica keeps others.
     async fn remove_marker(
         &self,
         bucket: &Bucket,
         key: &str,
         seen: &ObjectHead,
-    ) -> Result<Removed, Error> {
+    ) -> Result<Option<Removed>, Error> {
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         if self.has_kept_versions(&row).await? {
-            return Ok(Removed::Nothing);
+            return Ok(None);
         }
-        self.kill_if(bucket, key, seen, |versions, head| {
+        self.kill_if(bucket, key, seen, false, |versions, head| {
             let key = key.to_owned();
             let is_lone = head.is_marker && versions.is_current && versions.is_alone;
             match is_lone {
@@ -126,60 +123,42 @@ impl Model {
             }
         })
         .await?;
-        Ok(Removed::Marker)
+        Ok(Some(Removed::Marker))
     }
 
     /// Removes a version, if it is not current and rules say so.
-    async fn remove_noncurrent(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        seen: &ObjectHead,
-        one: &Seen,
-        gone: Gone,
-    ) -> Result<Removed, Error> {
-        let Seen::Noncurrent {
-            since_ms,
-            successor,
-            current,
-            newer,
-            ..
-        } = *one
-        else {
-            return Ok(Removed::Nothing);
-        };
+    async fn remove_noncurrent(&self, bucket: &Bucket, one: &Noncurrent) -> Result<Removed, Error> {
+        let (key, seen) = (one.key.as_str(), &one.head);
         let (now, day) = (self.now_ms(), self.day_ms());
         let known = self.same_bucket(bucket)?;
         let rules = known.as_ref().and_then(|known| known.lifecycle.as_ref());
-        let needed = rules.and_then(|rules| rules.noncurrent(key, seen, since_ms, now, day));
+        let needed = rules.and_then(|rules| rules.noncurrent(key, seen, one.since_ms, now, day));
         let needed = needed.ok_or(Error::PreconditionFailed)?;
         // This replica may not know yet that newer versions were removed.
         if needed > 0 && !self.has_newer(bucket, key, seen.id, needed).await? {
             return Err(Error::PreconditionFailed);
         }
-        // While a newer version is there, this one is not current. Without its successor, it may have become noncurrent
-        // later than this replica knows. If the walk removed the successor, the current version that it saw before that
-        // tells the same: it has been newer all the time.
-        let newer_one = match current {
-            Some(current) if Some(successor) == gone => current,
-            _ => successor,
-        };
-        if !self.is_there(bucket, key, newer_one).await? {
-            return Err(Error::PreconditionFailed);
-        }
-        self.kill_if(bucket, key, seen, |versions, head| {
-            if versions.is_current {
+        // There may be thousands of dead versions.
+        self.kill_if(bucket, key, seen, true, |versions, head| {
+            // If this replica lags, the version may have been current later than it knows. The successor that it saw
+            // may be removed by now: that does not change since when the version is noncurrent.
+            if versions.last.is_none_or(|last| last > one.last) {
                 return Err(Error::PreconditionFailed);
             }
-            let one = Seen::Noncurrent {
-                key: key.to_owned(),
-                head,
-                since_ms,
-                successor,
-                current,
-                newer,
-            };
-            self.check_expired(bucket, &one)
+            // The row of the current version tells the time only if a quorum knows that version.
+            if let Some(behind) = one.behind {
+                let current = versions.current.map(head_of).transpose()?.flatten();
+                let current = current.map(|current| (current.id, current.version));
+                if current != Some(behind) {
+                    return Err(Error::PreconditionFailed);
+                }
+            }
+            let now = self.same_bucket(bucket)?;
+            let expires = |now: Arc<Bucket>| self.has_expired_as(&now, one, &head);
+            match now.is_some_and(expires) {
+                true => Ok(()),
+                false => Err(Error::PreconditionFailed),
+            }
         })
         .await?;
         Ok(Removed::Version(seen.size))
@@ -194,12 +173,14 @@ impl Model {
         }
     }
 
-    /// Deletes a version for good, if it is still the one that was seen and passes the test.
+    /// Deletes a version for good, if it is still the one that was seen and passes the test. `unlisted` as in
+    /// [`Deciding`].
     async fn kill_if(
         &self,
         bucket: &Bucket,
         key: &str,
         seen: &ObjectHead,
+        unlisted: bool,
         test: impl Fn(&VersionSeen<'_>, ObjectHead) -> Result<(), Error> + Send + Sync,
     ) -> Result<(), Error> {
         let write: Id = seen.version;
@@ -222,6 +203,7 @@ impl Model {
             happening: Some(Happening::Deleted(Some(seen.id))),
             by_all: false,
             background: true,
+            unlisted,
         };
         self.decide(bucket, key, seen.id, how, &decide).await??;
         self.wake_gc();
@@ -241,20 +223,6 @@ impl Model {
         let limit = count as usize + 1;
         let newest = self.newest_versions(bucket, key, limit).await?;
         Ok(newest.iter().take_while(|newer| **newer != id).count() >= limit)
-    }
-
-    /// Returns true if a version is there, still as this write made it.
-    async fn is_there(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        (id, write): (VersionId, Id),
-    ) -> Result<bool, Error> {
-        let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found = self.cluster().version_in_background(&row, id.at()).await?;
-        let found = found.and_then(|report| report.value);
-        let head = found.as_ref().map(head_of).transpose()?.flatten();
-        Ok(head.is_some_and(|head| head.version == write))
     }
 
     /// Returns true if this replica keeps a version of an object that is not current.

@@ -1,5 +1,5 @@
-mod chains;
 mod history;
+mod removals;
 mod versions;
 
 use archipel_base::clock::ManualClock;

@@ -136,6 +136,7 @@ impl Model {
             happening: happening(current),
             by_all,
             background: false,
+            unlisted: true,
         };
         match self.change_version(bucket, key, current, how, change).await {
             Err(Error::NoSuchVersion) if id.is_none() => Err(Error::NoSuchKey),

@@ -8,7 +8,7 @@ use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use archipel_cluster::layout::{Epoch, StoreName, all_partitions};
 use archipel_storage::engine::Flow;
 use archipel_storage::rows::{Granularity, Window};
-use archipel_storage::{BlockRef, RowKey, RowMetadata, RowReader, Store};
+use archipel_storage::{BlockRef, RowKey, RowMetadata, RowReader, RowVersion, Store};
 use bytes::Bytes;
 
 use super::world::World;
@@ -22,8 +22,8 @@ const PATIENCE_FOR_ABSENT: Duration = Duration::from_secs(120);
 /// More months than a run has.
 const MONTHS: usize = 1000;
 
-/// The rows of a partition: stamp, write, and whether there is a value.
-type Rows = BTreeMap<Bytes, (Stamp, Id, bool)>;
+/// The rows of a partition: stamp, write, metadata and version.
+type Rows = BTreeMap<Bytes, (Stamp, Id, Option<Bytes>, Option<RowVersion>)>;
 
 /// The months of a partition.
 type Months = Vec<(u32, Window)>;
@@ -33,7 +33,7 @@ type Months = Vec<(u32, Window)>;
 pub async fn converge(world: &World) {
     let mut waited = Duration::ZERO;
     loop {
-        match difference(world).await {
+        match difference(world, Compare::Digests).await {
             Ok(None) => break,
             Ok(Some(what)) if waited >= PATIENCE => {
                 return world.violation(format!("replicas stay different: {what}"));
@@ -45,6 +45,11 @@ pub async fn converge(world: &World) {
         waited += LOOK;
     }
     world.note(format!("all replicas are equal after {waited:?}"));
+    match difference(world, Compare::Rows).await {
+        Ok(None) => {}
+        Ok(Some(what)) => world.violation(format!("rows of one stamp are different: {what}")),
+        Err(error) => world.violation(format!("a store cannot be read: {error}")),
+    }
     for (number, machine) in world.machines.iter().enumerate() {
         let Some(model) = machine.model() else {
             continue;
@@ -147,8 +152,20 @@ async fn leftover(world: &World) -> Result<Option<String>, archipel_storage::Err
     Ok(None)
 }
 
+/// How replicas are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compare {
+    /// The digests of keys and stamps, as anti-entropy does.
+    Digests,
+    /// Each row. Under one stamp all replicas must hold the same.
+    Rows,
+}
+
 /// Returns a difference between two running replicas.
-async fn difference(world: &World) -> Result<Option<String>, archipel_storage::Error> {
+async fn difference(
+    world: &World,
+    how: Compare,
+) -> Result<Option<String>, archipel_storage::Error> {
     let mut stores: BTreeMap<StoreName, (usize, Store)> = BTreeMap::new();
     let mut newest: Option<Arc<Epoch>> = None;
     for (number, machine) in world.machines.iter().enumerate() {
@@ -175,10 +192,14 @@ async fn difference(world: &World) -> Result<Option<String>, archipel_storage::E
             let months = store.read(move |rows| months(rows, partition)).await?;
             match &first {
                 None => first = Some((*number, store.clone(), months)),
-                Some((_, _, same)) if *same == months => {}
-                Some((other, their, _)) => {
+                Some((_, _, same)) if how == Compare::Digests && *same == months => {}
+                Some((other, their, same)) => {
                     let (ours, theirs) = (rows_of(store, partition), rows_of(their, partition));
-                    let what = first_difference(ours.await?, theirs.await?);
+                    let (ours, theirs) = (ours.await?, theirs.await?);
+                    if *same == months && ours == theirs {
+                        continue;
+                    }
+                    let what = first_difference(ours, theirs);
                     return Ok(Some(format!("{partition} at {number} and {other}: {what}")));
                 }
             }
@@ -203,7 +224,8 @@ async fn rows_of(store: &Store, partition: PartitionId) -> Result<Rows, archipel
                 )));
             };
             if row.is_written() {
-                let what = (row.stamp, row.write, row.is_live());
+                let version = row.version.map(|version| *version);
+                let what = (row.stamp, row.write, row.metadata, version);
                 found.insert(Bytes::copy_from_slice(key), what);
             }
             Ok(Flow::Continue)

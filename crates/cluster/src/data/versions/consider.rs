@@ -62,11 +62,13 @@ pub(super) fn consider<E>(
     let current = promises.current.value.as_ref();
     let current = current.filter(|value| value.kind() != VersionKind::Void);
     let is_current = promises.is_current(name);
+    let is_only = || (is_current || current.is_none()) && promises.newest_but(name).is_none();
     let seen = VersionSeen {
         named: named.as_ref(),
         is_current,
+        last: promises.last_of(name).filter(|_| !is_current),
         current,
-        is_alone: (is_current || current.is_none()) && promises.newest_but(name).is_none(),
+        is_alone: !asked.unlisted && is_only(),
     };
     let dead = || versions::kill(Rules::CORRECT, promises, name);
     let mut considered = Considered::nothing();

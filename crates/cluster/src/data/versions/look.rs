@@ -24,29 +24,7 @@ impl Data {
         row: &RowKey,
         name: VersionName,
     ) -> Result<Option<VersionReport>, Error> {
-        self.version_found(row, name, false).await
-    }
-
-    /// Returns a version of an object as [`version_of`](Data::version_of) does. No client waits for it.
-    #[boxed]
-    pub async fn version_in_background(
-        self: &Arc<Data>,
-        row: &RowKey,
-        name: VersionName,
-    ) -> Result<Option<VersionReport>, Error> {
-        self.version_found(row, name, true).await
-    }
-
-    async fn version_found(
-        self: &Arc<Data>,
-        row: &RowKey,
-        name: VersionName,
-        background: bool,
-    ) -> Result<Option<VersionReport>, Error> {
-        let how = WriteOptions {
-            background,
-            ..WriteOptions::durable(Durability::Fsync)
-        };
+        let how = WriteOptions::durable(Durability::Fsync);
         for _ in 0..TRIES {
             let Look { report, is_final } = self.look(row, name, &how).await?;
             if is_final {

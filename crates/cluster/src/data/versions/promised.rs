@@ -14,6 +14,8 @@ pub(super) struct Asked {
     pub below: VersionName,
     /// The object's row when that was so. A newer row may come with other versions.
     pub at: Stamp,
+    /// True if replicas tell no versions but those that are named.
+    pub unlisted: bool,
 }
 
 /// Returns what must be asked before `name` is deleted and the newest other version becomes
@@ -31,7 +33,7 @@ pub(super) fn to_ask(
         return None;
     }
     let at = promises.current.stamp;
-    if asked.below.is_some() && asked.at != at {
+    if asked.unlisted || asked.below.is_some() && asked.at != at {
         return Some(Asked::default());
     }
     let next = promises.newest_but(name);
@@ -151,9 +153,9 @@ mod tests {
         };
         let asked = to_ask(&promises, Some(stamp(1000)), Asked::default(), MOST_DEAD);
         let more = Asked {
-            other: None,
             below: Some(stamp(100)),
             at: stamp(1000),
+            ..Asked::default()
         };
         assert_eq!(asked, Some(more));
         // Another row came meanwhile, and versions with it.

@@ -27,7 +27,10 @@ impl Data {
             None => VersionDecision::Kill,
         };
         let how = WriteOptions::durable(Durability::Fsync);
-        match self.decide_once(row, Try::first(name), &how, &decide).await {
+        match self
+            .decide_once(row, Try::first(name, &how), &how, &decide)
+            .await
+        {
             Ok(Attempt::Done(_) | Attempt::Again | Attempt::Overtaken { .. } | Attempt::Ask(_)) => {
                 Ok(())
             }

@@ -46,6 +46,7 @@ fn changing(number: u64, since: u64) -> Version<Value> {
         of: None,
         state: VersionState::Changed(Bytes::from_static(b"new")),
         since: Some(stamp(since)),
+        last: None,
     };
     let mut current = value("current", Some(stamp(5)));
     if let Some(version) = &mut current.version {
@@ -124,4 +125,46 @@ fn a_version_that_is_current_again_leaves_no_copy() {
     let kept = BTreeMap::from([(name, cell(15, value("after", name)))]);
     let changes = kept_in(&current, &new, &kept);
     assert_eq!(changes, Kept::Changes(vec![(name, Cell::default())]));
+}
+
+/// One replica held the version as the current one until 8, the other one missed that.
+#[test]
+fn new_metadata_comes_with_the_stamp_under_which_the_version_was_last_current() {
+    let name = Some(stamp(1));
+    let mut current = value("current", Some(stamp(10)));
+    if let Some(version) = &mut current.version {
+        version.changes.push(VersionChange {
+            of: name,
+            state: VersionState::Changed(Bytes::from_static(b"new")),
+            since: None,
+            last: Some(stamp(8)),
+        });
+    }
+    let new = Version {
+        stamp: stamp(20),
+        write: Id([20; 16]),
+        value: Some(current),
+    };
+    let changed = [1, 8].map(|last| {
+        // The version is displaced first.
+        let first = cell(last, value("first", name));
+        let second = Version {
+            stamp: stamp(10),
+            write: Id([10; 16]),
+            value: Some(value("current", Some(stamp(10)))),
+        };
+        let Kept::Changes(kept) = kept_in(&first, &second, &BTreeMap::new()) else {
+            panic!("nothing is lacking");
+        };
+        let held = kept[0].1.value.clone().unwrap();
+        assert_eq!(held.version.unwrap().last, Some(stamp(last)));
+        let second = cell(10, value("current", Some(stamp(10))));
+        kept_in(&second, &new, &kept.into_iter().collect())
+    });
+    assert_eq!(changed[0], changed[1]);
+    let Kept::Changes(changes) = &changed[0] else {
+        panic!("the version is kept here");
+    };
+    let kept = changes[0].1.value.clone().unwrap();
+    assert_eq!(kept.version.unwrap().last, Some(stamp(8)));
 }

@@ -4,7 +4,7 @@ use archipel_base::Stamp;
 use archipel_storage::row::MAX_VERSION_CHANGES;
 use archipel_storage::{RowVersion, Value, VersionChange, VersionKind, VersionName, VersionState};
 
-use super::{From, VersionReport, name_of, since_of};
+use super::{From, VersionReport, last_of, name_of, since_of};
 use crate::register::message::Version;
 use crate::register::rules::{Mutant, Rules};
 
@@ -46,6 +46,13 @@ impl Promises<'_> {
         });
         let newest = counted.max_by_key(|(_, one, _)| one.stamp);
         newest.map(|(_, report, _)| *report)
+    }
+
+    /// Returns the stamp under which a version that is not current was last current, as the quorum knows.
+    pub fn last_of(&self, name: VersionName) -> Option<Stamp> {
+        let report = self.report_of(name)?;
+        let value = report.value.as_ref()?;
+        Some(last_of(value, report.stamp))
     }
 
     /// Returns true if a replica knows anything of the version, such as its deletion.
@@ -93,6 +100,7 @@ pub fn with_changes(value: Option<Value>, changes: Vec<VersionChange>) -> Value 
         version: Some(Box::new(RowVersion {
             kind,
             changes,
+            last: None,
             ..version
         })),
         ..value
@@ -122,6 +130,7 @@ pub fn bury(
             of: attempt,
             state: VersionState::Dead,
             since: None,
+            last: None,
         }),
     }
     Some(with_changes(newest.value.clone(), changes))
@@ -143,6 +152,7 @@ pub fn kill(rules: Rules, promises: &Promises<'_>, name: VersionName) -> Option<
         of: name,
         state: VersionState::Dead,
         since: None,
+        last: None,
     }];
     if !promises.is_current(name) {
         return Some(Some(with_changes(promises.current.value.clone(), dead)));
@@ -174,6 +184,7 @@ pub fn change(
             let value = report.value.as_ref()?;
             since_of(value, report.stamp)
         }),
+        last: promises.last_of(name),
     }];
     Some(with_changes(promises.current.value.clone(), changes))
 }

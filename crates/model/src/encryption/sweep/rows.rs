@@ -169,6 +169,7 @@ impl Model {
             happening: None,
             by_all: false,
             background: true,
+            unlisted: true,
         };
         self.change_version(bucket, key, id, how, change).await
     }

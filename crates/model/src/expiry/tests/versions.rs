@@ -1,13 +1,12 @@
 //! Rules at work in buckets with versions.
 
-use archipel_cluster::VersionDecision;
+use archipel_base::Stamp;
+use archipel_cluster::{VersionDecision, VersionSeen};
 
 use super::*;
-use crate::expiry::remove::Tried;
 use crate::lifecycle::NoncurrentExpiration;
-use crate::lock::{BucketLock, ObjectLock, Retention, RetentionMode};
+use crate::lock::{BucketLock, Retention, RetentionMode};
 use crate::version::Versioning;
-use crate::versions::head_of;
 use crate::{LockChange, ModelOptions};
 
 pub(super) async fn versioned() -> (Model, Arc<ManualClock>) {
@@ -28,10 +27,24 @@ pub(super) async fn written(model: &Model, key: &str, size: usize) -> VersionId 
     model.head_object(&bucket(model), key).await.unwrap().id
 }
 
-async fn deleted(model: &Model, key: &str) -> VersionId {
+pub(super) async fn deleted(model: &Model, key: &str) -> VersionId {
     let on = bucket(model);
     let gone = model.delete_object(&on, key, Condition::Always);
     gone.await.unwrap().id.unwrap()
+}
+
+/// Returns the stamp under which a version was last current; `None` if it is current.
+pub(super) async fn last_of(model: &Model, key: &str, id: VersionId) -> Option<Stamp> {
+    let how = crate::versions::Deciding {
+        taking: None,
+        happening: None,
+        by_all: false,
+        background: true,
+        unlisted: true,
+    };
+    let look = |versions: &VersionSeen<'_>| VersionDecision::Abort(versions.last);
+    let decided = model.decide(&bucket(model), key, id, how, &look).await;
+    decided.unwrap().unwrap_err()
 }
 
 /// Returns true if a version is there, even if it is a delete marker.
@@ -119,6 +132,34 @@ async fn a_version_goes_at_the_midnight_after_its_days_as_noncurrent() {
     assert!(!lives(&model, "k", second).await);
     // The marker is current, and no rule is for markers.
     assert!(lives(&model, "k", marker).await);
+}
+
+/// New tags for a noncurrent version do not begin its days again, nor does a version that was deleted count.
+#[tokio::test]
+async fn a_version_is_noncurrent_since_it_was_last_current() {
+    let (model, wall) = versioned().await;
+    let progress = &mut Progress::default();
+    set(&model, vec![noncurrent("", 2, None)]).await;
+    let first = written(&model, "k", 100).await;
+    wall.advance(1);
+    let lost = written(&model, "k", 1).await;
+    wall.advance(9 * DAY_MS);
+    let on = bucket(&model);
+    let gone = model.delete_version(&on, "k", lost, false, Condition::Always);
+    gone.await.unwrap();
+    assert_eq!(model.head_object(&on, "k").await.unwrap().id, first);
+    wall.advance(9 * DAY_MS);
+    written(&model, "k", 200).await;
+    wall.advance(DAY_MS);
+    assert_eq!(expire(&model, progress).await.versions, 0);
+    let tags = vec![("a".to_owned(), "b".to_owned())];
+    let tagged = model.set_object_tags(&on, "k", Some(first), tags, &|_| Ok(()));
+    tagged.await.unwrap();
+    wall.advance(DAY_MS / 2);
+    assert_eq!(expire(&model, progress).await.versions, 0);
+    wall.advance(DAY_MS);
+    assert_eq!(expire(&model, progress).await.versions, 1);
+    assert!(!lives(&model, "k", first).await);
 }
 
 #[tokio::test]
@@ -225,112 +266,6 @@ async fn a_protected_version_stays_until_its_protection_ends() {
     assert_eq!(expire(&model, progress).await.versions, 1);
 }
 
-/// A walk that saw too much decides about what is there now.
-#[tokio::test]
-async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
-    let (model, wall) = versioned().await;
-    let rules = vec![
-        noncurrent("", 1, None),
-        rule("", Expiration::DeleteMarkers(true)),
-    ];
-    set(&model, rules).await;
-    let on = bucket(&model);
-    let id = written(&model, "k", 1).await;
-    let old = model.head_object(&on, "k").await.unwrap();
-    wall.advance(1);
-    let marker = deleted(&model, "k").await;
-    wall.advance(3 * DAY_MS);
-    let skipped = model.expiry_status().counts.skipped;
-    let seen = |successor: &ObjectHead| Seen::Noncurrent {
-        key: "k".into(),
-        head: old.clone(),
-        since_ms: NOON,
-        successor: (successor.id, successor.version),
-        current: None,
-        newer: 0,
-    };
-
-    // The marker covers a version that this walk did not see.
-    let Err(Error::Deleted(told)) = model.head_object(&on, "k").await else {
-        panic!("there is a marker");
-    };
-    let decide = |versions: &archipel_cluster::VersionSeen<'_>| {
-        let head = head_of(versions.named.unwrap()).unwrap().unwrap();
-        assert!(!versions.is_alone && versions.is_current && head.is_marker);
-        VersionDecision::Abort(head)
-    };
-    let how = crate::versions::Deciding {
-        taking: None,
-        happening: None,
-        by_all: false,
-        background: true,
-    };
-    let decided = model.decide(&on, "k", told.id, how, &decide).await;
-    let decided = decided.unwrap();
-    let head = decided.unwrap_err();
-    let key = String::from("k");
-    let tried = model.remove(&on, Seen::Marker { key, head }, None).await;
-    assert_eq!(tried, Tried::Kept);
-    assert!(lives(&model, "k", marker).await);
-
-    // The version that was noncurrent is the current one again.
-    let gone = model.delete_version(&on, "k", marker, false, Condition::Always);
-    gone.await.unwrap();
-    assert_eq!(model.remove(&on, seen(&old), None).await, Tried::Kept);
-    assert!(lives(&model, "k", id).await);
-    assert_eq!(model.expiry_status().counts.skipped, skipped + 1);
-
-    // It is protected by now.
-    model
-        .set_bucket_lock(&on, BucketLock::default())
-        .await
-        .unwrap();
-    let on = bucket(&model);
-    let held = LockChange::LegalHold(true);
-    model.change_lock(&on, "k", Some(id), held).await.unwrap();
-    written(&model, "k", 1).await;
-    let successor = model.head_object(&on, "k").await.unwrap();
-    let tried = model.remove(&on, seen(&successor), None).await;
-    assert_eq!(tried, Tried::Kept);
-    assert!(lives(&model, "k", id).await);
-    let lock = ObjectLock {
-        legal_hold: Some(true),
-        ..ObjectLock::default()
-    };
-    assert_eq!(model.head_version(&on, "k", id).await.unwrap().lock, lock);
-    assert_eq!(model.expiry_status().counts.skipped, skipped + 2);
-}
-
-/// A replica that lags does not know that a version's successor was removed, and that it became
-/// noncurrent only now.
-#[tokio::test]
-async fn a_version_stays_if_the_successor_that_the_walk_saw_was_removed() {
-    let (model, wall) = versioned().await;
-    set(&model, vec![noncurrent("", 1, None)]).await;
-    let on = bucket(&model);
-    let id = written(&model, "k", 1).await;
-    let old = model.head_object(&on, "k").await.unwrap();
-    wall.advance(1);
-    let second = written(&model, "k", 1).await;
-    let successor = model.head_object(&on, "k").await.unwrap();
-    wall.advance(3 * DAY_MS);
-    let gone = model.delete_version(&on, "k", second, false, Condition::Always);
-    gone.await.unwrap();
-    written(&model, "k", 1).await;
-
-    let seen = Seen::Noncurrent {
-        key: "k".into(),
-        head: old,
-        since_ms: NOON,
-        successor: (successor.id, successor.version),
-        current: None,
-        newer: 0,
-    };
-    assert_eq!(model.remove(&on, seen, None).await, Tried::Kept);
-    assert!(lives(&model, "k", id).await);
-    assert_eq!(model.expiry_status().counts.skipped, 1);
-}
-
 /// Each part is walked by its first live replica.
 #[tokio::test(start_paused = true)]
 async fn replicas_divide_the_versions() {
@@ -369,4 +304,20 @@ async fn replicas_divide_the_versions() {
     assert_eq!(removed.iter().sum::<u64>(), 80, "{removed:?}");
     assert!(removed.iter().all(|count| *count > 0), "{removed:?}");
     assert_eq!(keys(&models[0]).await.len(), 40);
+}
+
+/// The successor of each version is removed in the same walk, and some of them with an earlier page.
+#[tokio::test]
+async fn all_versions_of_a_key_are_removed_at_once() {
+    let (model, wall) = versioned().await;
+    for key in ["few", "many"] {
+        let count = if key == "few" { 20 } else { 2100 };
+        for _ in 0..count {
+            put(&model, key, 1, &[]).await;
+        }
+    }
+    wall.advance(3 * DAY_MS);
+    set(&model, vec![noncurrent("", 1, None)]).await;
+    let done = expire(&model, &mut Progress::default()).await;
+    assert_eq!((done.versions, done.skipped), (19 + 2099, 0));
 }

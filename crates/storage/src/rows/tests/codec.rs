@@ -45,14 +45,16 @@ prop_compose! {
         of in prop::option::of(stamp()),
         changed in prop::option::of(bytes(20)),
         since in prop::option::of(stamp()),
+        last in prop::option::of(stamp()),
     ) -> RowVersion {
         let state = changed.map_or(VersionState::Dead, VersionState::Changed);
         let changes = vec![VersionChange {
             of,
             state,
             since: None,
+            last: None,
         }];
-        RowVersion { at, kind, changes, since }
+        RowVersion { at, kind, changes, since, last }
     }
 }
 
