@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::future::try_join_all;
 
 use super::siblings::{counters, split_conflicts};
-use super::{MAX_PAGE_ITEMS, check_bound};
+use super::{MAX_PAGE_ITEMS, check_bounds};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -87,10 +87,7 @@ impl Model {
     /// [`Error::InvalidName`].
     #[boxed]
     pub async fn read_index(&self, bucket: &Bucket, query: &IndexQuery) -> Result<Index, Error> {
-        let mut bounds = [&query.prefix, &query.start, &query.end]
-            .into_iter()
-            .flatten();
-        bounds.try_for_each(|bound| check_bound(bound))?;
+        check_bounds([&query.prefix, &query.start, &query.end])?;
         if query
             .prefix
             .as_deref()

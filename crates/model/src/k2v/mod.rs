@@ -121,8 +121,10 @@ fn check_pk(pk: &str) -> Result<(), Error> {
     check_key("partition key", pk)
 }
 
-fn check_bound(bound: &str) -> Result<(), Error> {
-    if bound.len() > MAX_BOUND_BYTES {
+/// Checks the prefix, the start and the end of a range.
+fn check_bounds(bounds: [&Option<String>; 3]) -> Result<(), Error> {
+    let mut given = bounds.into_iter().flatten();
+    if given.any(|bound| bound.len() > MAX_BOUND_BYTES) {
         let why = format!("a prefix, a start and an end have at most {MAX_BOUND_BYTES} bytes");
         return Err(Error::InvalidName(why));
     }

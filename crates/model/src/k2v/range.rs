@@ -10,7 +10,9 @@ use futures_util::{StreamExt, stream};
 
 use super::items::Version;
 use super::siblings::Siblings;
-use super::{BATCHED_READS, Item, ItemName, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, check_bound, check_pk};
+use super::{
+    BATCHED_READS, Item, ItemName, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, check_bounds, check_pk,
+};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -58,8 +60,7 @@ impl Range {
     /// [`Error::InvalidName`].
     pub fn check(&self) -> Result<(), Error> {
         check_pk(&self.pk)?;
-        let mut bounds = [&self.prefix, &self.start, &self.end].into_iter().flatten();
-        bounds.try_for_each(|bound| check_bound(bound))
+        check_bounds([&self.prefix, &self.start, &self.end])
     }
 
     fn limit(&self) -> usize {

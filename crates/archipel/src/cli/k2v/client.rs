@@ -107,14 +107,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(endpoint: &Endpoint) -> Result<Client, Failure> {
+    pub fn new(server: &Endpoint) -> Result<Client, Failure> {
         let invalid = || {
-            let url = &endpoint.endpoint;
+            let url = &server.endpoint;
             Failure::new(format!(
                 "--endpoint {url:?}: not an address; fix: write for example http://127.0.0.1:3904"
             ))
         };
-        let uri: Uri = endpoint.endpoint.parse().map_err(|_| invalid())?;
+        let uri: Uri = server.endpoint.parse().map_err(|_| invalid())?;
         let authority = uri.authority().ok_or_else(invalid)?;
         let scheme = uri.scheme().ok_or_else(invalid)?;
         let is_secure = *scheme == Scheme::HTTPS;
@@ -127,16 +127,16 @@ impl Client {
                 "no {what}; fix: set {variable}, or give the option"
             ))
         };
-        let id = endpoint.access_key.clone();
-        let secret = endpoint.secret_key.clone();
+        let id = server.access_key.clone();
+        let secret = server.secret_key.clone();
         Ok(Client {
-            http: HyperClient::builder(TokioExecutor::new()).build(connector(endpoint, is_secure)?),
+            http: HyperClient::builder(TokioExecutor::new()).build(connector(server, is_secure)?),
             scheme: scheme.clone(),
             authority: authority.to_string(),
             signer: Signer {
                 access_key: id.ok_or_else(|| missing("access key", "AWS_ACCESS_KEY_ID"))?,
                 secret_key: secret.ok_or_else(|| missing("secret", "AWS_SECRET_ACCESS_KEY"))?,
-                region: endpoint.region.clone(),
+                region: server.region.clone(),
             },
         })
     }
