@@ -9,6 +9,7 @@ use archipel_api::admin::types::{
     KeyWithSecret, LayoutInfo, NodeInfo, NodeStatus, Redundancy, Stage,
 };
 use archipel_base::random::{Random, SystemRandom};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::process::Child;
 
@@ -22,10 +23,13 @@ use crate::{logs, node};
 
 /// In the demo's folder: its nodes.
 const PLAN: &str = "demo.json";
-/// How long the nodes may take until they serve together.
+/// How long the nodes may take until they serve together, and how much longer for each of them: all share one machine.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
+const READY_TIMEOUT_EACH: Duration = Duration::from_secs(5);
 /// How often is looked.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// The pause before what a busy node refused is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
 /// The capacity that each node announces.
 const CAPACITY_BYTES: u64 = 100_000_000_000;
 /// The most copies that a demo makes.
@@ -75,8 +79,9 @@ pub fn run(args: &DemoArgs, dir: &Path) -> Result<(), Failure> {
             };
             running.push(start(dir, &plan, member, port)?);
         }
+        let time = READY_TIMEOUT + READY_TIMEOUT_EACH * args.nodes;
         let served = tokio::select! {
-            ready = tokio::time::timeout(READY_TIMEOUT, form(&plan, &mut running)) => {
+            ready = tokio::time::timeout(time, form(&plan, &mut running)) => {
                 match ready.unwrap_or_else(|_| Err(late(&plan))) {
                     Ok(ready) => {
                         let ready = Ready { dir: dir.to_owned(), ..ready };
@@ -203,8 +208,20 @@ async fn form(plan: &Plan, running: &mut [Child]) -> Result<Ready, Failure> {
     let first = plan.nodes.first().ok_or_else(|| late(plan))?;
     let admin = admin_of(first);
     let known = all_known(plan, &admin).await?;
-    assign(plan, &admin, &known).await?;
-    let (status, key) = prepare(&admin).await?;
+    let (status, key) = loop {
+        let prepared = async {
+            assign(plan, &admin, &known).await?;
+            prepare(&admin).await
+        };
+        match prepared.await {
+            // Nodes that all start at once may be too busy. Each step looks first whether it was done.
+            Err(Failure::Refused(problem)) if problem.status == StatusCode::SERVICE_UNAVAILABLE => {
+                tracing::debug!(problem.detail, "the nodes are busy; next try soon");
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => break done?,
+        }
+    };
     everywhere(plan, &key).await?;
     let console_login = super::link(&admin).await;
     Ok(Ready {
