@@ -23,6 +23,8 @@ pub fn parse(text: &str, size: u64) -> Asked {
     let range = match (first, last) {
         (Some(first), Some(last)) if last < first => return Asked::Whole,
         (Some(first), last) => first..last.map_or(size, |last| last.saturating_add(1).min(size)),
+        // The last bytes of an empty object are there: none. No range can say so.
+        (None, Some(count)) if size == 0 && count > 0 => return Asked::Whole,
         (None, Some(count)) => size.saturating_sub(count)..size,
         (None, None) => return Asked::Whole,
     };
@@ -76,6 +78,8 @@ mod tests {
         assert_eq!(parse("bytes=10-", 10), Asked::Unsatisfiable);
         assert_eq!(parse("bytes=-0", 10), Asked::Unsatisfiable);
         assert_eq!(parse("bytes=0-", 0), Asked::Unsatisfiable);
+        assert_eq!(parse("bytes=-0", 0), Asked::Unsatisfiable);
+        assert_eq!(parse("bytes=-5", 0), Asked::Whole);
         assert_eq!(
             parse("bytes=99999999999999999999-", 10),
             Asked::Unsatisfiable

@@ -79,7 +79,7 @@ pub fn parse(document: &[u8]) -> S3Result<Website> {
         if root.children.len() > 1 {
             let why =
                 "RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.";
-            return Err(invalid(why));
+            return Err(S3Error::argument("RedirectAllRequestsTo", "not null", why));
         }
         return parse_redirect_all(all).map(Website::Redirect);
     }
@@ -103,7 +103,10 @@ pub fn parse(document: &[u8]) -> S3Result<Website> {
         return Err(S3Error::argument("ErrorDocument", error, why));
     }
     let rules = match root.child("RoutingRules")? {
-        Some(rules) => rules.only(&["RoutingRule"])?,
+        Some(rules) => match rules.only(&["RoutingRule"])? {
+            [] => return Err(Code::MalformedXML.into()),
+            rules => rules,
+        },
         None => &[],
     };
     if rules.len() > MAX_RULES {
@@ -248,7 +251,9 @@ mod tests {
         let error = format!("{INDEX}<ErrorDocument><Key></Key></ErrorDocument>");
         assert_eq!(refused(&error), Code::InvalidArgument);
         let all = "<RedirectAllRequestsTo><HostName>h</HostName></RedirectAllRequestsTo>";
-        assert_eq!(refused(&format!("{all}{INDEX}")), Code::InvalidRequest);
+        assert_eq!(refused(&format!("{all}{INDEX}")), Code::InvalidArgument);
+        let no_rules = format!("{INDEX}<RoutingRules/>");
+        assert_eq!(refused(&no_rules), Code::MalformedXML);
         let no_host = "<RedirectAllRequestsTo><Protocol>http</Protocol></RedirectAllRequestsTo>";
         assert_eq!(refused(no_host), Code::MalformedXML);
         assert_eq!(refused("<Other/>"), Code::MalformedXML);

@@ -79,7 +79,10 @@ impl PageRequest<'_> {
             Some(document) => *document,
             None => self.look_up(document_key).await,
         };
-        let shown = document.and_then(|found| error_document(found, &error));
+        let shown = document.and_then(|found| match found.head().header(metadata::REDIRECT) {
+            Some(to) => redirected(StatusCode::MOVED_PERMANENTLY, to),
+            None => error_document(found, &error),
+        });
         let answer = shown.unwrap_or_else(|nested| self.error_page(&error, Some(&nested)));
         (answer, Some(error))
     }

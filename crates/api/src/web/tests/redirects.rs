@@ -40,6 +40,13 @@ async fn error_document_keeps_the_status() {
     assert_eq!(reply.status, 404);
     assert!(reply.body.contains("Retrieve a Custom Error Document"));
     assert!(reply.body.contains("gone.html"));
+
+    let to = [("x-amz-website-redirect-location", "/home.html")];
+    site.put("site", "lost.html", &to).await;
+    site.configure("site", Website::Pages(with_error("lost.html")))
+        .await;
+    let reply = site.get("site.web.example/none").await;
+    assert_eq!((reply.status, reply.header("location")), (301, to[0].1));
 }
 
 #[tokio::test]
