@@ -95,6 +95,7 @@ def many_nodes(folder: Path, options) -> None:
     demo.start(ready_s=60 + 10 * options.nodes)
     try:
         print(f"{options.nodes} nodes, each a process")
+        time.sleep(options.settle)  # until what forming the cluster began has ended
         browser = Browser(demo.printed["console"])
         assert browser.follow(demo.printed["console_login"]).status == 303
         about = {"cluster": "/cluster", "cluster, live": "/cluster/live", "layout": "/layout"}
@@ -160,6 +161,7 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=16, help="connections that store them")
     parser.add_argument("--people", type=int, default=500, help="access keys, and users")
     parser.add_argument("--nodes", type=int, default=100, help="nodes of another store, each a process; 0 for none")
+    parser.add_argument("--settle", type=int, default=120, help="seconds until the nodes are measured")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
