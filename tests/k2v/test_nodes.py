@@ -20,8 +20,20 @@ def nodes(tmp_path_factory):
     demo.stop()
 
 
+@pytest.fixture
+def own_nodes(tmp_path):
+    """Nodes that no other test uses."""
+    demo = Demo(tmp_path / "data", nodes=3)
+    yield demo.start(120)
+    demo.stop()
+
+
 @pytest.fixture(scope="module")
 def endpoints(nodes, example):
+    return endpoints_of(nodes, example)
+
+
+def endpoints_of(nodes, example):
     """A client of each node."""
     secrets = (nodes.access_key, nodes.secret_key, nodes.region)
     return [example.K2V(f"http://{node['k2v']}", nodes.bucket, *secrets) for node in nodes.nodes]
@@ -110,7 +122,8 @@ def all_alive(node: dict) -> bool:
     return all(one["state"] in ("self", "alive") for one in listed)
 
 
-def test_poll_survives_the_death_of_a_node(endpoints, nodes):
+def test_poll_survives_the_death_of_a_node(own_nodes, example):
+    nodes, endpoints = own_nodes, endpoints_of(own_nodes, example)
     endpoints[0].insert("p", "killed", b"1")
     token = endpoints[0].read("p", "killed")[1]
     marker = endpoints[1].poll_range("p")["seenMarker"]

@@ -24,14 +24,26 @@ def hook():
     hook.shutdown()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory, hook):
-    folder = tmp_path_factory.mktemp("events")
+def demo_in(folder, hook):
+    """Nodes that tell events to the hook."""
     token = folder / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
     target = f'{{name = "hook", url = "http://127.0.0.1:{hook.server_port}/in", token_file = "{token}"}}'
-    demo = Demo(folder / "data", env={"ARCHIPEL_EVENT_TARGETS": f"[{target}]"}, nodes=3)
+    return Demo(folder / "data", env={"ARCHIPEL_EVENT_TARGETS": f"[{target}]"}, nodes=3)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, hook):
+    demo = demo_in(tmp_path_factory.mktemp("events"), hook)
+    yield demo.start()
+    demo.stop()
+
+
+@pytest.fixture
+def own_cluster(tmp_path, hook):
+    """Nodes that no other test uses."""
+    demo = demo_in(tmp_path, hook)
     yield demo.start()
     demo.stop()
 
@@ -207,8 +219,9 @@ def test_unknown_settings_are_named(tmp_path):
     assert "pass-word" not in shown
 
 
-def test_acknowledged_writes_are_told_in_order_when_a_node_is_killed(client, hook, place, cluster):
-    """This is the last test, because a node stays dead."""
+def test_acknowledged_writes_are_told_in_order_when_a_node_is_killed(hook, own_cluster):
+    cluster, client, place = own_cluster, boto_of(own_cluster, attempts=4), "events-of-a-killed-node"
+    client.create_bucket(Bucket=place)
     notify(client, place, rule())
     endpoints = [f"http://{node['s3']}" for node in cluster.nodes[:2]]
     clients = [boto_of(cluster, endpoint) for endpoint in endpoints]

@@ -27,17 +27,11 @@ DELETE, MARKED = "s3:ObjectRemoved:Delete", "s3:ObjectRemoved:DeleteMarkerCreate
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory):
+def cluster(tmp_path_factory):
     folder = tmp_path_factory.mktemp("listen") / "data"
     demo = Demo(folder, env={"ARCHIPEL_LIMITS_LIFECYCLE_DAY_SECONDS": str(DAY_S)}, nodes=3)
-    demo.start()
-    yield demo
+    yield demo.start()
     demo.stop()
-
-
-@pytest.fixture(scope="module")
-def cluster(demo):
-    return demo.info
 
 
 @pytest.fixture(scope="module")
@@ -359,8 +353,15 @@ def test_minio_py_hears_through_another_node(cluster, endpoints, client, place):
     assert record["eventName"] == PUT and record["s3"]["object"]["size"] == 2
 
 
-def test_shutdown_ends_it(demo, endpoints, owner, place):
-    """This is the last test, because it stops the cluster. The server would wait 30 s for answers under way."""
-    listeners = [Listener(endpoint, owner, place) for endpoint in endpoints]
-    assert demo.stop(wait_s=15) == 0
-    assert all(listener.ended.wait(5) for listener in listeners)
+def test_shutdown_ends_it(tmp_path):
+    """The server would wait 30 s for answers under way."""
+    demo = Demo(tmp_path / "data", nodes=3)
+    info = demo.start()
+    try:
+        endpoints = [f"http://{node['s3']}" for node in info.nodes]
+        owner = Credentials(info.access_key, info.secret_key, info.region)
+        listeners = [Listener(endpoint, owner, info.bucket) for endpoint in endpoints]
+        assert demo.stop(wait_s=15) == 0
+        assert all(listener.ended.wait(5) for listener in listeners)
+    finally:
+        demo.stop()

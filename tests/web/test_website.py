@@ -70,8 +70,20 @@ def fill(s3, bucket: str) -> None:
         s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType=kind, CacheControl="max-age=60")
 
 
+@pytest.fixture
+def own_cluster(tmp_path):
+    """A cluster that no other test uses."""
+    cluster = Cluster(tmp_path / "data")
+    yield cluster
+    cluster.demo.stop()
+
+
 @pytest.fixture(scope="module")
 def site(cluster):
+    return site_of(cluster)
+
+
+def site_of(cluster):
     """The host of a website."""
     s3 = cluster.s3()
     fill(s3, "pages")
@@ -192,12 +204,15 @@ def test_curl_follows_from_page_to_page(cluster, site):
     assert shown == PAGES["folder/index.html"]
 
 
-def test_site_stays_up_when_a_node_is_killed(cluster, site):
-    """Last: the node stays dead."""
+def test_site_stays_up_when_a_node_is_killed(own_cluster):
+    cluster, site = own_cluster, site_of(own_cluster)
+    pages = (("/", "index.html"), ("/folder/", "folder/index.html"), ("/style.css", "style.css"))
+    for address in cluster.web:
+        assert wait_until(lambda: all(visit(address, site, path).status == 200 for path, _ in pages)), address
     victim = cluster.nodes[2]
     os.kill(victim["pid"], signal.SIGKILL)
     for address in cluster.web[:2]:
-        for path, key in (("/", "index.html"), ("/folder/", "folder/index.html"), ("/style.css", "style.css")):
+        for path, key in pages:
             reply = visit(address, site, path)
             assert (reply.status, reply.body) == (200, PAGES[key]), (address, path)
         assert visit(address, site, "/none").status == 404
