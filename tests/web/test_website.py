@@ -21,6 +21,8 @@ PAGES = {
     "style.css": b"body {}",
     "404.html": b"lost",
 }
+# The paths of pages, and the keys of their objects.
+SHOWN = (("/", "index.html"), ("/folder/", "folder/index.html"), ("/style.css", "style.css"))
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css"}
 
 
@@ -102,7 +104,7 @@ def site_of(cluster):
 
 def test_each_node_serves_all_pages(cluster, site):
     for address in cluster.web:
-        for path, key in (("/", "index.html"), ("/folder/", "folder/index.html"), ("/style.css", "style.css")):
+        for path, key in SHOWN:
             reply = visit(address, site, path)
             assert (reply.status, reply.body) == (200, PAGES[key]), (address, path)
             assert reply.headers["content-type"] == TYPES[key.rsplit(".")[-1]]
@@ -206,13 +208,12 @@ def test_curl_follows_from_page_to_page(cluster, site):
 
 def test_site_stays_up_when_a_node_is_killed(own_cluster):
     cluster, site = own_cluster, site_of(own_cluster)
-    pages = (("/", "index.html"), ("/folder/", "folder/index.html"), ("/style.css", "style.css"))
     for address in cluster.web:
-        assert wait_until(lambda: all(visit(address, site, path).status == 200 for path, _ in pages)), address
+        assert wait_until(lambda: all(visit(address, site, path).status == 200 for path, _ in SHOWN)), address
     victim = cluster.nodes[2]
     os.kill(victim["pid"], signal.SIGKILL)
     for address in cluster.web[:2]:
-        for path, key in pages:
+        for path, key in SHOWN:
             reply = visit(address, site, path)
             assert (reply.status, reply.body) == (200, PAGES[key]), (address, path)
         assert visit(address, site, "/none").status == 404

@@ -301,7 +301,7 @@ async fn a_kept_version_tells_under_which_stamp_it_was_last_current() {
     tokio::time::timeout(Duration::from_secs(1), lost)
         .await
         .unwrap_err();
-    // What follows is later, also if all happens within one millisecond.
+    // The next writes are later, also if all happens within one millisecond.
     for node in [0, 1] {
         world.set_clock_ahead(node, Duration::from_secs(1));
     }

@@ -31,7 +31,7 @@ pub(super) enum Tried {
     Failed,
 }
 
-/// What was removed.
+/// The kind of thing that was removed, with the bytes that it had.
 pub(super) enum Removed {
     Object(u64),
     Version(u64),
@@ -153,12 +153,7 @@ impl Model {
                     return Err(Error::PreconditionFailed);
                 }
             }
-            let now = self.same_bucket(bucket)?;
-            let expires = |now: Arc<Bucket>| self.has_expired_as(&now, one, &head);
-            match now.is_some_and(expires) {
-                true => Ok(()),
-                false => Err(Error::PreconditionFailed),
-            }
+            self.check_rules(bucket, |now| self.has_expired_as(now, one, &head))
         })
         .await?;
         Ok(Removed::Version(seen.size))
@@ -166,8 +161,17 @@ impl Model {
 
     /// Fails unless something expires by the rules that this node knows now.
     fn check_expired(&self, bucket: &Bucket, one: &Seen) -> Result<(), Error> {
+        self.check_rules(bucket, |now| self.has_expired(now, one))
+    }
+
+    /// Fails unless the bucket as this node knows it now passes the test.
+    fn check_rules(
+        &self,
+        bucket: &Bucket,
+        test: impl FnOnce(&Bucket) -> bool,
+    ) -> Result<(), Error> {
         let now = self.same_bucket(bucket)?;
-        match now.is_some_and(|now| self.has_expired(&now, one)) {
+        match now.is_some_and(|now| test(&now)) {
             true => Ok(()),
             false => Err(Error::PreconditionFailed),
         }

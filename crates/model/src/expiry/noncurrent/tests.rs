@@ -68,7 +68,7 @@ fn what_is_newer_than_the_current_version_is_noncurrent_since_its_row_was_writte
 /// The replica was away, and gets what it missed: kept rows first. These versions were current elsewhere after this
 /// replica's row was written, and one of them is the version that is still current here.
 #[test]
-fn a_replica_whose_object_row_lags_tells_of_no_noncurrent_version() {
+fn a_replica_whose_object_row_lags_tells_of_no_version_that_was_current_later() {
     let current = row(5, false, true, VersionKind::Object);
     let kept = [
         row(9, false, false, VersionKind::Object),

@@ -1,5 +1,6 @@
 //! Removals are decided on what is there at that moment, not on what the walk saw.
 
+use archipel_base::Stamp;
 use archipel_cluster::{VersionDecision, VersionSeen};
 
 use super::versions::{deleted, last_of, lives, noncurrent, versioned, written};
@@ -8,6 +9,18 @@ use crate::LockChange;
 use crate::expiry::remove::Tried;
 use crate::lock::{BucketLock, ObjectLock};
 use crate::versions::head_of;
+
+/// Returns a version of the key `k` as a walk saw it, noncurrent for long.
+fn seen(head: &ObjectHead, last: Stamp) -> Seen {
+    Seen::Noncurrent(Noncurrent {
+        key: "k".into(),
+        head: head.clone(),
+        last,
+        since_ms: NOON,
+        behind: None,
+        newer: 0,
+    })
+}
 
 /// A walk that saw too much decides about what is there now.
 #[tokio::test]
@@ -25,16 +38,7 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     let marker = deleted(&model, "k").await;
     wall.advance(3 * DAY_MS);
     let skipped = model.expiry_status().counts.skipped;
-    let seen = |last| {
-        Seen::Noncurrent(Noncurrent {
-            key: "k".into(),
-            head: old.clone(),
-            last,
-            since_ms: NOON,
-            behind: None,
-            newer: 0,
-        })
-    };
+    let seen = |last| seen(&old, last);
     let last = last_of(&model, "k", id).await.unwrap();
 
     // The marker covers a version that this walk did not see.
@@ -109,15 +113,7 @@ async fn a_version_stays_if_the_successor_that_the_walk_saw_was_removed() {
     gone.await.unwrap();
     written(&model, "k", 1).await;
 
-    let seen = Seen::Noncurrent(Noncurrent {
-        key: "k".into(),
-        head: old,
-        last,
-        since_ms: NOON,
-        behind: None,
-        newer: 0,
-    });
-    assert_eq!(model.remove(&on, seen).await, Tried::Kept);
+    assert_eq!(model.remove(&on, seen(&old, last)).await, Tried::Kept);
     assert!(lives(&model, "k", id).await);
     assert_eq!(model.expiry_status().counts.skipped, 1);
 }
@@ -136,14 +132,6 @@ async fn a_version_goes_although_its_successor_was_deleted() {
     wall.advance(3 * DAY_MS);
     let gone = model.delete_version(&on, "k", successor, false, Condition::Always);
     gone.await.unwrap();
-    let seen = Seen::Noncurrent(Noncurrent {
-        key: "k".into(),
-        head: old,
-        last,
-        since_ms: NOON,
-        behind: None,
-        newer: 0,
-    });
-    assert_eq!(model.remove(&on, seen).await, Tried::Removed);
+    assert_eq!(model.remove(&on, seen(&old, last)).await, Tried::Removed);
     assert!(!lives(&model, "k", id).await);
 }
