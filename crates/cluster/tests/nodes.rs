@@ -249,9 +249,15 @@ async fn a_cluster_grows_from_one_node_to_three() {
         .unwrap();
     let again = a.layouts().apply(staged.version, None).await;
     assert!(again.is_err(), "applied twice");
+    let changing = a.epoch().unwrap();
+    assert!(changing.is_changing(), "the change ended at once");
     while a.layouts().progress().is_some() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+    // Who read the epoch before must not see it beside the end of its change.
+    assert_eq!(a.epoch().unwrap().number(), 3);
+    let before = a.layouts().progress_of(&changing);
+    assert_eq!(before.map(|progress| progress.to_version), Some(2));
     world.settle().await;
     // The first node is not needed any more: the other two have everything.
     world.isolate(0);

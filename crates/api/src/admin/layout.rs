@@ -54,7 +54,7 @@ async fn describe(admin: &Admin) -> Result<LayoutInfo, Refusal> {
         nodes: describe_nodes(newest),
         staged,
         staged_unknown,
-        progress: cluster.layouts().progress().map(describe_progress),
+        progress: cluster.layouts().progress_of(&epoch).map(describe_progress),
     })
 }
 

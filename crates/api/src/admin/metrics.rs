@@ -135,7 +135,7 @@ impl Cluster {
         let nodes = nodes::known_to(&self.model, &*self.node);
         let status = condition::assess(&epoch, &nodes);
         let away = nodes.iter().filter(|n| n.in_layout && !n.state.answers());
-        let progress = cluster.layouts().progress();
+        let progress = cluster.layouts().progress_of(&epoch);
         let (all, done) = progress.map_or((0, 0), |p| (p.partitions, p.done));
         let gauges: [(&str, &str, u64); 9] = [
             (

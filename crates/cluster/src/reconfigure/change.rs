@@ -229,7 +229,16 @@ impl LayoutChanges {
 
     /// Returns the progress of a layout change; `None` if none is under way.
     pub fn progress(&self) -> Option<Progress> {
-        let epoch = self.epoch().filter(|epoch| epoch.is_changing())?;
+        let epoch = self.epoch()?;
+        self.progress_of(&epoch)
+    }
+
+    /// Returns the progress of the change that an epoch is; `None` if it is none. Whoever shows an
+    /// epoch beside its progress asks for that epoch's: the node may have gone on to a later one.
+    pub fn progress_of(&self, epoch: &Epoch) -> Option<Progress> {
+        if !epoch.is_changing() {
+            return None;
+        }
         let work = self.rebalance.look();
         let work = if work.epoch == epoch.number() {
             work
@@ -238,7 +247,7 @@ impl LayoutChanges {
         };
         // Nobody drives the change as long as this node hears of no node of the newest version.
         // Then the change has not ended, and a caller that waits for its end must not be told so.
-        let driver = self.driver(&epoch);
+        let driver = self.driver(epoch);
         let alone = || Some("no node of the new layout answers this node".to_owned());
         let trouble = work
             .trouble
@@ -247,7 +256,7 @@ impl LayoutChanges {
         Some(Progress {
             from_version: epoch.layouts.first()?.version,
             to_version: epoch.newest().version,
-            partitions: moved(&epoch).len() as u32,
+            partitions: moved(epoch).len() as u32,
             done: work.done,
             rows: work.rows,
             trouble,
