@@ -222,7 +222,7 @@ async fn a_multipart_upload_becomes_the_object_and_gc_drops_unlisted_parts() {
         .await;
     assert_eq!(again, Err(Error::NoSuchUpload));
     let by = model
-        .completed_by(&bucket, "key", &upload.id)
+        .completed_by(&bucket, "key", &upload.id, &|_| Ok(()))
         .await
         .unwrap();
     assert_eq!(by, Some(metadata));

@@ -15,6 +15,7 @@ mod ids;
 mod known;
 mod page;
 mod part;
+mod repeated;
 
 use std::cmp::Reverse;
 use std::convert::Infallible;
@@ -33,7 +34,6 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
 use crate::events::Happening;
-use crate::form::{ContentForm, decode_parts};
 use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{check_key, decide};
@@ -43,7 +43,6 @@ use crate::rowkeys;
 use crate::upload::{Part, Upload, UploadMeta};
 use crate::version::{VersionId, Versioning};
 use crate::version_rows;
-use crate::versions;
 
 pub(crate) use {ids::UploadIds, known::KnownUploads};
 
@@ -286,29 +285,6 @@ impl Model {
             }
             model.wake_gc();
         }));
-    }
-
-    /// Returns the object if this upload became the object, so that a repeated completion succeeds.
-    #[boxed]
-    pub async fn completed_by(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        upload: &Id,
-    ) -> Result<Option<ObjectHead>, Error> {
-        check_key(key)?;
-        let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let Some(value) = self.cluster().read(&row).await? else {
-            return Ok(None);
-        };
-        let Some(metadata) = versions::head_of(&value)? else {
-            return Ok(None);
-        };
-        if metadata.form != ContentForm::Parts {
-            return Ok(None);
-        }
-        let same = decode_parts(&value.payload)?.upload == *upload;
-        Ok(same.then_some(metadata))
     }
 
     /// Aborts an upload. GC drops its parts in the background.

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod completions;
 mod cuts;
 mod listen;
 mod nodes;

@@ -177,7 +177,7 @@ async fn completion_that_a_minority_holds_takes_effect_when_a_reader_meets_it() 
     nodes.world.network.end_all_cuts();
     let again = nodes.complete(1, if_none()).await;
     assert_eq!(again, Err(Error::NoSuchUpload), "it is completed already");
-    let by = nodes.models[1].completed_by(&nodes.bucket, "key", &nodes.upload.id);
+    let by = nodes.models[1].completed_by(&nodes.bucket, "key", &nodes.upload.id, &|_| Ok(()));
     assert_eq!(
         by.await.unwrap().map(|head| head.etag),
         Some("multi".into())

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_model::{Bucket, Error, Model, Part, Upload, UploadMeta};
+use archipel_model::{Bucket, Error, Model, ObjectHead, Part, Upload, UploadMeta};
 
 use super::client::{self, MOST};
 use super::content::{attempt, content_of, value_of};
@@ -247,8 +247,12 @@ async fn complete(
 
 /// Returns true if the upload became the current object.
 async fn became(model: &Model, bucket: &Bucket, of: &Shared) -> Result<bool, Error> {
-    let by = model.completed_by(bucket, of.key, &of.upload.id).await?;
-    Ok(by.is_some_and(|head| value_of(&head.etag).map(content_of) == Some(of.base)))
+    let is_of = |head: &ObjectHead| match value_of(&head.etag).map(content_of) == Some(of.base) {
+        true => Ok(()),
+        false => Err(Error::NoSuchUpload),
+    };
+    let by = model.completed_by(bucket, of.key, &of.upload.id, &is_of);
+    Ok(by.await?.is_some())
 }
 
 async fn abort(world: &World, machine: usize, at: usize) {

@@ -325,13 +325,14 @@ impl Completion {
 
     /// Answers a repeated completion. It succeeds, if it names what the object was made of.
     async fn done_before(&self) -> S3Result<Writer> {
-        let made = self
-            .model
-            .completed_by(&self.bucket, &self.key, &self.upload);
-        match made.await? {
-            Some(head) if head.etag == self.etag => Ok(self.result(&head)),
-            _ => Err(Code::NoSuchUpload.into()),
-        }
+        let model = &self.model;
+        let same = |head: &ObjectHead| match head.etag == self.etag {
+            true => Ok(()),
+            false => Err(Error::NoSuchUpload),
+        };
+        let made = model.completed_by(&self.bucket, &self.key, &self.upload, &same);
+        let head = made.await?.ok_or(Code::NoSuchUpload)?;
+        Ok(self.result(&head))
     }
 
     fn result(&self, head: &ObjectHead) -> Writer {

@@ -38,10 +38,18 @@ pub enum PastFate {
 }
 
 impl<V: RowValue> Operation<V> {
-    /// Returns true if a quorum has accepted one of the operation's own messages.
+    /// Returns true if a quorum has accepted one of the operation's own messages. If the layout has
+    /// changed meanwhile, that is not known.
     pub fn has_own_quorum(&self) -> bool {
         let mut attempts = self.attempts.iter();
-        attempts.any(|(_, acceptors)| self.quorums().is_quorum(*acceptors))
+        self.is_of_one_layout()
+            && attempts.any(|(_, acceptors)| self.quorums().is_quorum(*acceptors))
+    }
+
+    /// Returns true if all of the operation's own messages went out under the same layout. Acceptances
+    /// under different ones may never have been a quorum of one of them.
+    fn is_of_one_layout(&self) -> bool {
+        self.layouts.len() == 1 && !self.skipped_epochs
     }
 
     /// Returns what became of the write that an intent names, from what replicas remember of it.
@@ -91,9 +99,7 @@ impl<V: RowValue> Operation<V> {
             return Fate::Newest;
         }
         let memories = self.memories(promises);
-        // Acceptances under different layouts may never have been a quorum of one of them.
-        let one_layout = self.layouts.len() == 1 && !self.skipped_epochs;
-        let one_layout = one_layout || self.rules.breaks(Mutant::CountAcrossLayouts);
+        let one_layout = self.is_of_one_layout() || self.rules.breaks(Mutant::CountAcrossLayouts);
         if one_layout && let Some(stamp) = self.once_held(&memories) {
             return Fate::Happened(stamp);
         }
@@ -219,6 +225,28 @@ mod tests {
             quorums: Quorums::of_versions(vec![(0..3).collect()]),
         };
         Operation::<u32>::fate_of_past(start, &intent, epoch, at(20), told.collect())
+    }
+
+    /// Two replicas accepted an attempt as a minority of five. After a layout change they would be
+    /// two of three.
+    #[test]
+    fn acceptances_of_another_layout_are_no_own_quorum() {
+        let quorums = |members| Quorums::of_versions(vec![(0..members).collect()]);
+        let start = Start {
+            rules: Rules::CORRECT,
+            quorums: quorums(5),
+        };
+        let kind = Kind::Write {
+            id: Id([1; 16]),
+            value: Some(1),
+        };
+        let mut operation = Operation::<u32>::new(start, kind, false);
+        operation.attempts = vec![(at(10), (0..2).collect())];
+        assert!(!operation.has_own_quorum());
+        operation.layouts.push(quorums(3));
+        assert!(!operation.has_own_quorum());
+        operation.layouts.remove(0);
+        assert!(operation.has_own_quorum());
     }
 
     #[test]
