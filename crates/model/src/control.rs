@@ -24,7 +24,6 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use crate::Model;
 use crate::bucket::{AccessKey, Bucket, CorsRule, Grant, GrantChange, Named, Permissions};
 use crate::error::{Error, damaged_row};
 use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
@@ -32,6 +31,7 @@ use crate::object::Tags;
 use crate::quota::Usage;
 use crate::rowkeys;
 use crate::website::Website;
+use crate::{Model, detached};
 
 pub(crate) use cache::{Cached, Control};
 pub use keys::check_access_key;
@@ -125,7 +125,7 @@ impl Model {
     }
 
     /// Deletes an empty bucket: this one, and no other that has its name by then. GC drops its uploads
-    /// in the background.
+    /// in the background. It goes on if its caller goes away: closed fences would hold up writers.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`]; [`Error::Conflict`] if another operation
@@ -136,6 +136,13 @@ impl Model {
         if !self.is_empty(bucket).await? {
             return Err(Error::BucketNotEmpty);
         }
+        let (model, bucket) = (self.clone(), bucket.clone());
+        let deletion = async move { model.delete_to_the_end(&bucket).await };
+        detached("deletes a bucket", deletion).await
+    }
+
+    /// Closes the fences of a bucket. Deletes it if it is empty then; else opens them again.
+    async fn delete_to_the_end(&self, bucket: &Bucket) -> Result<(), Error> {
         let held = self.take_token(bucket, |_| Ok(())).await?;
         let empty = match self.set_fences(&held, false).await {
             Ok(()) => self.is_empty_behind_fences(&held).await,

@@ -216,8 +216,9 @@ async fn uploads_stay_if_the_deletion_of_their_bucket_takes_no_effect() {
         let deletion = tokio::spawn(async move { model.delete_bucket(&bucket).await });
         tokio::time::sleep(LATENCY / 4 + LATENCY / 2 * moment).await;
         nodes.world.isolate(0);
-        deletion.abort();
         let changed = nodes.models[1].set_cors(&nodes.bucket, Vec::new()).await;
+        // It fails, unless it ended before.
+        let _: Result<(), Error> = deletion.await.unwrap();
         queued += nodes.models[0].gc_tasks().await.unwrap();
         nodes.world.network.end_all_cuts();
         if changed.as_ref().err() == Some(&Error::NoSuchBucket) {
@@ -238,6 +239,29 @@ async fn uploads_stay_if_the_deletion_of_their_bucket_takes_no_effect() {
         queued, 0,
         "no deletion was cut off after a replica had accepted it"
     );
+}
+
+/// A client that went away stopped the deletion half-way, and closed fences held up all writers.
+#[tokio::test(start_paused = true)]
+async fn deletion_of_a_bucket_that_has_begun_goes_on_without_its_caller() {
+    let mut gone = 0;
+    for moment in 0..20 {
+        let nodes = nodes().await;
+        let (model, bucket) = (nodes.models[0].clone(), nodes.bucket.clone());
+        let deletion = tokio::spawn(async move { model.delete_bucket(&bucket).await });
+        tokio::time::sleep(LATENCY / 4 + LATENCY / 2 * moment).await;
+        deletion.abort();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        match nodes.models[1].find_bucket("bucket").await.unwrap() {
+            None => gone += 1,
+            // It had not begun: a write takes one round, as ever.
+            Some(_) => {
+                let put = tokio::time::timeout(4 * LATENCY, nodes.put(1, "put")).await;
+                assert!(matches!(put, Ok(Ok(_))), "moment {moment}: {put:?}");
+            }
+        }
+    }
+    assert!(gone >= 15, "{gone} deletions went on");
 }
 
 #[tokio::test(start_paused = true)]
