@@ -18,7 +18,7 @@ const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 const MAX_INSERTS: usize = 10_000;
 /// The most searches of `ReadBatch` and `DeleteBatch`.
 const MAX_SEARCHES: usize = 1000;
-/// The most bytes of values in an answer.
+/// What the single items of an answer may take in memory, and what its ranges may.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 #[derive(Deserialize)]
@@ -204,10 +204,6 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     }
     for (number, page) in numbers.into_iter().zip(pages) {
         found[number] = page;
-    }
-    let items = found.iter().flat_map(|page| &page.items);
-    if items.map(|(_, item)| item.bytes()).sum::<usize>() > MAX_ANSWER_BYTES {
-        return Err(archipel_model::Error::TooMuch.into());
     }
     let found = searches.into_iter().zip(found).map(|(search, page)| Found {
         search,

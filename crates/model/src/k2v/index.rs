@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::future::try_join_all;
 
 use super::siblings::{counters, split_conflicts};
-use super::{MAX_PAGE_ITEMS, check_bounds};
+use super::{MAX_INDEX_KEYS, READ_TOGETHER, check_bounds};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub struct IndexQuery {
     pub start: Option<String>,
     /// The partition key before which the listing ends.
     pub end: Option<String>,
-    /// The largest number of partition keys; `None` for [`MAX_PAGE_ITEMS`].
+    /// The largest number of partition keys; `None` for [`MAX_INDEX_KEYS`].
     pub limit: Option<usize>,
     /// True if the partition keys are wanted in descending order.
     pub reverse: bool,
@@ -56,7 +56,7 @@ pub struct Index {
 
 impl IndexQuery {
     fn limit(&self) -> usize {
-        self.limit.unwrap_or(MAX_PAGE_ITEMS).min(MAX_PAGE_ITEMS)
+        self.limit.unwrap_or(MAX_INDEX_KEYS).min(MAX_INDEX_KEYS)
     }
 
     fn lowest(&self) -> (&str, bool) {
@@ -134,7 +134,7 @@ impl Model {
         let ask = |partition| ListQuery {
             start: start.clone(),
             delimiter: Some(NUL),
-            limit: query.limit() + 1,
+            limit: query.limit().min(READ_TOGETHER) + 1,
             ..ListQuery::new(partition, prefix.clone())
         };
         let mut queries: Vec<_> = partitions.into_iter().map(ask).collect();
@@ -190,11 +190,15 @@ impl Model {
         for (pk, partition) in found {
             by_partition.entry(*partition).or_default().push(pk);
         }
-        let counted = by_partition.into_iter().map(|(partition, pks)| async move {
+        let chunks = by_partition.iter().flat_map(|(partition, pks)| {
+            let chunks = pks.chunks(READ_TOGETHER);
+            chunks.map(|pks| (*partition, pks))
+        });
+        let counted = chunks.map(|(partition, pks)| async move {
             let groups = pks.iter().flat_map(|pk| counters(&bucket.id, pk));
             let counted = self.cluster().counters(partition, groups.collect()).await?;
             let counts = counted.chunks_exact(2).map(counts_of);
-            let of = pks.into_iter().cloned().zip(counts);
+            let of = pks.iter().map(|pk| (*pk).clone()).zip(counts);
             Ok::<_, Error>(of.collect::<Vec<_>>())
         });
         let counted = try_join_all(counted).await?;

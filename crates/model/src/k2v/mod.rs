@@ -56,13 +56,15 @@ pub const MAX_ITEM_VALUES: usize = 4096;
 const VALUE_OVERHEAD: usize = 32;
 /// The longest bound of a range, in bytes. A bound need not be a key that an item may have.
 const MAX_BOUND_BYTES: usize = 4 * MAX_KEY_BYTES;
-/// The most items of one page of a range, and the most partition keys of one page of an index.
-pub const MAX_PAGE_ITEMS: usize = 1000;
-/// A page of a range ends after the item with which its values reach this size, in bytes.
-pub const MAX_PAGE_BYTES: usize = 4 << 20;
+/// The most partition keys of one page of an index.
+pub const MAX_INDEX_KEYS: usize = 10_000;
+/// An answer to a poll of a range ends after the item with which its values reach this size, in bytes.
+pub const MAX_POLLED_BYTES: usize = 4 << 20;
 /// The most items of a range that is polled, tombstones included.
 pub const MAX_POLLED_ITEMS: usize = 10_000;
 
+/// The most rows that are asked for at once.
+const READ_TOGETHER: usize = 1000;
 /// The most items and ranges that a node reads at once for batches. Each range may take almost 1 MiB
 /// from each replica.
 pub(crate) const BATCHED_READS: usize = 1024;

@@ -10,9 +10,7 @@ use futures_util::{StreamExt, stream};
 
 use super::items::Version;
 use super::siblings::Siblings;
-use super::{
-    BATCHED_READS, Item, ItemName, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, check_bounds, check_pk,
-};
+use super::{BATCHED_READS, Item, ItemName, READ_TOGETHER, check_bounds, check_pk};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -34,7 +32,7 @@ pub struct Range {
     pub start: Option<String>,
     /// The sort key before which the range ends.
     pub end: Option<String>,
-    /// The largest number of items; `None` for [`MAX_PAGE_ITEMS`].
+    /// The largest number of items; `None` for as many as there is room for.
     pub limit: Option<usize>,
     /// True if the items are wanted in descending order.
     pub reverse: bool,
@@ -64,7 +62,7 @@ impl Range {
     }
 
     fn limit(&self) -> usize {
-        self.limit.unwrap_or(MAX_PAGE_ITEMS).min(MAX_PAGE_ITEMS)
+        self.limit.unwrap_or(usize::MAX)
     }
 
     /// Returns the lowest sort key of the range, and whether the range begins behind it.
@@ -114,7 +112,7 @@ impl<'r> Walk<'r> {
             query: ListQuery {
                 start,
                 tombstones: range.tombstones,
-                limit: range.limit() + 1,
+                limit: range.limit().min(READ_TOGETHER) + 1,
                 ..ListQuery::new(
                     partition,
                     within(range.prefix.as_deref().unwrap_or_default()),
@@ -167,35 +165,52 @@ impl<'r> Walk<'r> {
 struct Filling<'r> {
     walk: Walk<'r>,
     items: VecDeque<(String, Item)>,
+    /// The memory of the items, in bytes.
     bytes: usize,
+    /// What the items may take.
+    room: usize,
     next: Option<String>,
+    /// True if it begins when those in front of it have ended.
+    waits: bool,
 }
 
-impl Filling<'_> {
-    fn is_done(&self) -> bool {
-        self.walk.ended || (self.next.is_some() && !self.walk.range.reverse)
+impl<'r> Filling<'r> {
+    fn new(model: &Model, bucket: &Bucket, range: &'r Range, room: usize) -> Filling<'r> {
+        Filling {
+            walk: Walk::new(model, bucket, range),
+            items: VecDeque::new(),
+            bytes: 0,
+            room,
+            next: None,
+            waits: false,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        let is_full = self.next.is_some() && !self.walk.range.reverse;
+        !self.walk.ended && !is_full && !self.waits
     }
 
     fn push(&mut self, sk: String, item: Item) {
         let limit = self.walk.range.limit();
+        let bytes = bytes_of(&sk, &item);
         if self.walk.range.reverse {
             // The last items are wanted, so the first ones give way.
-            self.bytes += item.bytes();
+            self.bytes += bytes;
             self.items.push_back((sk, item));
-            while self.items.len() > limit || (self.bytes > MAX_PAGE_BYTES && self.items.len() > 1)
-            {
+            while self.items.len() > limit || self.bytes > self.room {
                 let Some((sk, item)) = self.items.pop_front() else {
                     break;
                 };
-                self.bytes -= item.bytes();
+                self.bytes -= bytes_of(&sk, &item);
                 self.next = Some(sk);
             }
         } else if self.next.is_some() {
             // The page is full already.
-        } else if self.items.len() == limit || self.bytes >= MAX_PAGE_BYTES {
+        } else if self.items.len() == limit || self.bytes + bytes > self.room {
             self.next = Some(sk);
         } else {
-            self.bytes += item.bytes();
+            self.bytes += bytes;
             self.items.push_back((sk, item));
         }
     }
@@ -212,13 +227,34 @@ impl Filling<'_> {
     }
 }
 
+/// Returns about what an item of a page takes in memory.
+fn bytes_of(sk: &str, item: &Item) -> usize {
+    size_of::<(String, Item)>() + sk.len() + item.token.len() + item.bytes()
+}
+
+/// Lets the pages that wait begin, each with its share of the room that the others leave. Returns
+/// false if none waits.
+fn share_what_is_left(all: &mut [Filling<'_>], most_bytes: usize) -> bool {
+    let taken: usize = all.iter().map(|filling| filling.bytes).sum();
+    let waiting = all.iter().filter(|filling| filling.waits).count();
+    let share = most_bytes.saturating_sub(taken).checked_div(waiting);
+    for filling in all.iter_mut().filter(|filling| filling.waits) {
+        filling.waits = false;
+        filling.room = share.unwrap_or_default();
+    }
+    waiting > 0
+}
+
 impl Model {
     /// Returns a page of each range. All together take one round trip, if their pages are short.
     /// Items in descending order take a walk through all of their range.
     ///
+    /// The items of all pages take `most_bytes` of memory at most. Where there is more, the first
+    /// ranges come first: later ones share what those leave, and may get a page without items that
+    /// names the next one. The first page has an item, if its range has one.
+    ///
     /// # Errors
-    /// [`Error::InvalidName`]; [`Error::Damaged`] if an item cannot be read; [`Error::TooMuch`] if
-    /// the values of all pages have more than `most_bytes`.
+    /// [`Error::InvalidName`]; [`Error::Damaged`] if an item cannot be read.
     #[boxed]
     pub async fn read_ranges(
         &self,
@@ -227,17 +263,15 @@ impl Model {
         most_bytes: usize,
     ) -> Result<Vec<Page>, Error> {
         ranges.iter().try_for_each(Range::check)?;
-        let begin = |range| Filling {
-            walk: Walk::new(self, bucket, range),
-            items: VecDeque::new(),
-            bytes: 0,
-            next: None,
-        };
+        let begin = |range| Filling::new(self, bucket, range, most_bytes);
         let mut all: Vec<Filling<'_>> = ranges.iter().map(begin).collect();
         loop {
-            let open = all.iter_mut().filter(|filling| !filling.is_done());
+            let open = all.iter_mut().filter(|filling| filling.is_open());
             let mut open: Vec<_> = open.take(BATCHED_READS).collect();
             if open.is_empty() {
+                if share_what_is_left(&mut all, most_bytes) {
+                    continue;
+                }
                 return Ok(all.into_iter().map(Filling::page).collect());
             }
             let queries: Vec<_> = open
@@ -261,8 +295,16 @@ impl Model {
                     }
                 }
             }
-            if all.iter().map(|filling| filling.bytes).sum::<usize>() > most_bytes {
-                return Err(Error::TooMuch);
+            let mut bytes: usize = all.iter().map(|filling| filling.bytes).sum();
+            for last in all.iter_mut().rev().filter(|filling| filling.bytes > 0) {
+                if bytes <= most_bytes {
+                    break;
+                }
+                bytes -= last.bytes;
+                *last = Filling {
+                    waits: true,
+                    ..begin(last.walk.range)
+                };
             }
         }
     }

@@ -10,7 +10,7 @@ use archipel_base::boxed;
 use super::items::{Patience, forgotten, gone};
 use super::marker::Marker;
 use super::range::{Range, Walk};
-use super::{Item, ItemName, MAX_PAGE_BYTES, MAX_POLLED_ITEMS, topic_of_range};
+use super::{Item, ItemName, MAX_POLLED_BYTES, MAX_POLLED_ITEMS, topic_of_range};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -102,7 +102,7 @@ impl Model {
                     // A marker has tombstones, too. So this one came and went since.
                     None => token.tombstone.is_none() || seen.is_some(),
                 };
-                let is_full = bytes > MAX_PAGE_BYTES;
+                let is_full = bytes > MAX_POLLED_BYTES;
                 if is_news && is_full {
                     // The next poll returns it.
                     now.0.extend(before.map(|before| (sk, before)));

@@ -108,6 +108,100 @@ async fn ranges_page_in_both_directions() {
     assert_eq!(index.next, None);
 }
 
+/// Without a limit, all items come, and all partition keys.
+#[tokio::test]
+async fn a_search_without_a_limit_gets_everything() {
+    let (model, bucket) = alone().await;
+    let inserts = (0..2500).map(|n| insert("p", &format!("a{n:04}"), None, "v"));
+    model
+        .insert_items(&bucket, inserts.collect())
+        .await
+        .unwrap();
+    let inserts = (0..2500).map(|n| insert(&format!("q{n:04}"), "a", None, "v"));
+    model
+        .insert_items(&bucket, inserts.collect())
+        .await
+        .unwrap();
+    for reverse in [false, true] {
+        let range = Range {
+            pk: "p".into(),
+            reverse,
+            ..Range::default()
+        };
+        let pages = model.read_ranges(&bucket, &[range], 16 << 20).await;
+        let page = pages.unwrap().remove(0);
+        assert_eq!((page.items.len(), page.next), (2500, None), "{reverse}");
+        let query = IndexQuery {
+            reverse,
+            ..IndexQuery::default()
+        };
+        let index = model.read_index(&bucket, &query).await.unwrap();
+        let keys = index.partition_keys;
+        assert_eq!((keys.len(), index.next), (2501, None), "{reverse}");
+        let of_items = keys.iter().filter(|(_, counts)| counts.entries == 1);
+        assert_eq!(of_items.count(), 2500, "{reverse}");
+    }
+}
+
+/// Searches that find more than an answer holds: the first ones come first, and each says where it
+/// goes on. So a client that asks on gets everything once.
+#[tokio::test]
+async fn searches_without_room_go_on_later() {
+    let (model, bucket) = alone().await;
+    let long = "v".repeat(10_000);
+    for pk in ["p", "q", "r", "s"] {
+        let inserts = (0..40).map(|n| insert(pk, &format!("a{n:02}"), None, &long));
+        let inserts = inserts.collect();
+        model.insert_items(&bucket, inserts).await.unwrap();
+    }
+    let search = |pk: &str, reverse| Range {
+        pk: pk.into(),
+        reverse,
+        ..Range::default()
+    };
+    let searches = || {
+        vec![
+            search("p", false),
+            search("q", true),
+            search("r", false),
+            search("s", true),
+        ]
+    };
+    // The smallest has room for four items.
+    for room in [45_000, 500_000, 1_000_000, 10_000_000] {
+        let mut left = searches();
+        let mut found: Vec<Vec<String>> = vec![Vec::new(); 4];
+        let mut turns = 0;
+        while !left.is_empty() {
+            let pages = model.read_ranges(&bucket, &left, room).await.unwrap();
+            let items = pages.iter().flat_map(|page| &page.items);
+            let bytes: usize = items.map(|(_, item)| item.bytes()).sum();
+            assert!(bytes <= room, "{bytes} in {room}");
+            let first = &pages[0];
+            assert!(!first.items.is_empty() || first.next.is_none());
+            let mut rest = Vec::new();
+            for (range, page) in left.into_iter().zip(pages) {
+                let of = "pqrs".find(&range.pk).unwrap();
+                found[of].extend(page.items.into_iter().map(|(sk, _)| sk));
+                rest.extend(page.next.map(|next| Range {
+                    start: Some(next),
+                    ..range
+                }));
+            }
+            left = rest;
+            turns += 1;
+        }
+        for (found, range) in found.into_iter().zip(searches()) {
+            let mut expected: Vec<_> = (0..40).map(|n| format!("a{n:02}")).collect();
+            if range.reverse {
+                expected.reverse();
+            }
+            assert_eq!(found, expected, "{room} {range:?}");
+        }
+        assert_eq!(turns == 1, room == 10_000_000, "{room} took {turns}");
+    }
+}
+
 #[tokio::test]
 async fn the_index_pages_in_both_directions() {
     let (model, bucket) = alone().await;
