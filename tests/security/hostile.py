@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import itertools
 import math
 import multiprocessing
 import os
@@ -24,11 +25,14 @@ from typing import Callable, Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from security import hostile_http2 as http2  # noqa: E402
 from support import chunked, sigv4, wire  # noqa: E402
 from support.client import Client  # noqa: E402
 from support.server import Server, lone_server, memory_kib  # noqa: E402
 from support.sigv4 import Credentials, object_path  # noqa: E402
 
+# What a flood sends on a connection: pieces, each with true if an answer comes before the next.
+Pieces = Callable[[], Iterator[tuple[bytes, bool]]]
 BUCKET, SMALL, LARGE = "hostile", b"s" * 4096, 32 << 20
 MOST_RATIO, MOST_MB = 3, 300
 
@@ -42,6 +46,9 @@ class Target:
     connections: int
     floods: int = 2
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def several(self, network: int, count: int) -> list[socket.socket]:
+        return [sock for number in range(count) if (sock := self.connect(network, number))]
 
     def connect(self, network: int, number: int) -> socket.socket | None:
         """A connection from one of the attackers' addresses; None if the server has no place for it."""
@@ -62,7 +69,7 @@ def signed(client: Client, method: str, path: str, query=(), payload: str = sigv
 
 def trickle(target: Target, start: Callable[[int], bytes], rest: bytes, network: int, each: int) -> None:
     """So many connections that send `start`, and then one byte of `rest` a second, until the server has enough."""
-    socks = [sock for number in range(each) if (sock := target.connect(network, number))]
+    socks = target.several(network, each)
     for number, sock in enumerate(socks):
         with contextlib.suppress(OSError):
             sock.sendall(start(number))
@@ -132,7 +139,28 @@ def flood(target: Target, kind: str) -> None:
 
 
 def flooding(address, host: str, credentials: Credentials, kind: str, ended, number: int) -> None:
-    """Requests without an end, each connection with several under way, as fast as the server takes them."""
+    """Connections without an end, each with as much as the server takes, as fast as it takes it."""
+    pieces = FLOODS.get(kind, http1_requests)(host, credentials, kind, number)
+    while not ended.is_set():
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.settimeout(5)
+            sock.bind((f"127.205.{number}.1", 0))
+            sock.connect(address)
+            for piece, is_answered in pieces():
+                sock.sendall(piece)
+                if ended.is_set() or not read_what_is_there(sock, is_answered):
+                    break
+
+
+def read_what_is_there(sock: socket.socket, waits: bool) -> bool:
+    """Reads what the server has sent; false if it has closed the connection."""
+    try:
+        return bool(sock.recv(1 << 20, 0 if waits else socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+
+
+def http1_requests(host: str, credentials: Credentials, kind: str, number: int) -> Pieces:
     requests = []
     for at in range(200):
         path = object_path(BUCKET, f"{kind}-{at}")
@@ -140,17 +168,63 @@ def flooding(address, host: str, credentials: Credentials, kind: str, ended, num
         false = Credentials(named, "false" * 8, credentials.region)
         headers = sigv4.sign_headers(false, "GET", path, [], [("Host", host)], sigv4.EMPTY_SHA256)
         requests.append(wire.head("GET", path, headers))
-    at = 0
-    while not ended.is_set():
-        with contextlib.suppress(OSError), socket.socket() as sock:
-            sock.settimeout(5)
-            sock.bind((f"127.205.{number}.1", 0))
-            sock.connect(address)
-            while not ended.is_set():
-                sock.sendall(b"".join(requests[at % 200 : at % 200 + 8]))
-                at = (at + 8) % 200
-                if not sock.recv(1 << 20):
-                    break
+    # Several are under way at once.
+    return lambda: ((b"".join(requests[at : at + 8]), True) for at in itertools.cycle(range(0, 200, 8)))
+
+
+def http2_resets(host: str, credentials: Credentials, _kind: str, _number: int) -> Pieces:
+    """Requests that are given up at once, some hundreds with each write."""
+    path = object_path(BUCKET, "large")
+    head = sigv4.sign_headers(credentials, "GET", path, [], [("Host", host)], sigv4.EMPTY_SHA256)
+
+    def pieces() -> Iterator[tuple[bytes, bool]]:
+        yield http2.start(), True
+        for first in range(1, 1 << 24, 200):
+            yield http2.resets(head, path, first, 100), False
+
+    return pieces
+
+
+def http2_endless_headers(host: str, credentials: Credentials, _kind: str, _number: int) -> Pieces:
+    """Headers that go on and on."""
+    begun, more = http2.endless_headers([("Host", host)], object_path(BUCKET, "large"))
+
+    def pieces() -> Iterator[tuple[bytes, bool]]:
+        yield http2.start() + begun, True
+        yield from itertools.repeat((more * 100, False))
+
+    return pieces
+
+
+FLOODS: dict[str, Callable[..., Pieces]] = {
+    "HTTP/2 resets": http2_resets,
+    "HTTP/2 endless headers": http2_endless_headers,
+}
+
+
+def http2_slow_readers(target: Target) -> None:
+    """Each asks for as much as it may, and reads one byte of each answer."""
+    path = object_path(BUCKET, "large")
+    socks = target.several(208, target.connections // 8)
+    head = signed(target.client, "GET", path, payload=sigv4.EMPTY_SHA256)
+    asks = b"".join(http2.request(stream, "GET", path, head) for stream in http2.stream_ids(http2.STREAMS))
+    for sock in socks:
+        send_what_is_taken(sock, http2.start(window=1) + asks)
+    target.held.callback(http2.Living(socks).stop)
+
+
+def http2_slow_bodies(target: Target) -> None:
+    """Each sends as many objects as it may, and of each a beginning."""
+    socks = target.several(209, target.connections // 8)
+    for number, sock in enumerate(socks):
+        sent = http2.start()
+        for stream in http2.stream_ids(http2.STREAMS):
+            path = object_path(BUCKET, f"slow-{number}-{stream}")
+            head = [*signed(target.client, "PUT", path), ("content-length", str(1 << 30))]
+            sent += http2.request(stream, "PUT", path, head, ends=False)
+            sent += http2.frame(http2.DATA, 0, stream, b"x" * 1000)
+        send_what_is_taken(sock, sent)
+    target.held.callback(http2.Living(socks).stop)
 
 
 def huge_documents(target: Target) -> None:
@@ -191,6 +265,10 @@ ATTACKS: dict[str, Callable[[Target], None]] = {
     "bad signatures": lambda target: flood(target, "bad signatures"),
     "huge documents": huge_documents,
     "unfinished chunks": unfinished_chunks,
+    "HTTP/2 slow readers": http2_slow_readers,
+    "HTTP/2 slow bodies": http2_slow_bodies,
+    "HTTP/2 resets": lambda target: flood(target, "HTTP/2 resets"),
+    "HTTP/2 endless headers": lambda target: flood(target, "HTTP/2 endless headers"),
 }
 
 

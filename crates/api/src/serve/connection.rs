@@ -1,6 +1,7 @@
 //! One connection: serves its requests until the client leaves, the connection idles, or the server
 //! stops.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,16 +17,20 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Addresses, Body, Endless, Peer, Secure, Service, Stopping, spans};
+use super::{Addresses, AnyService, Body, Endless, Peer, Secure, Stopping, spans};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
 /// so a merely slow client is safe.
 const QUIET_PERIODS: u32 = 10;
+
+/// After so many periods in which it moved no piece, an answer over HTTP/2 stands still.
+const STILL_PERIODS: u32 = 3;
 
 /// A stopping server keeps a connection without a request open for so long, because a request may
 /// be on its way. The answer to it says that it was the last.
@@ -34,7 +39,8 @@ const LAST_REQUEST: Duration = Duration::from_millis(500);
 /// The state that the connections of a server share.
 #[derive(Clone)]
 pub struct Common {
-    /// The permits of HTTP/2 requests in progress on all connections: one connection can have many.
+    /// The permits of HTTP/2 requests in progress on all connections, until their answers are sent: one
+    /// connection can have many.
     pub streams: Arc<Semaphore>,
     /// The same requests by address of their clients.
     pub requests: Addresses,
@@ -46,15 +52,14 @@ pub struct Common {
 
 /// Serves a connection while requests come or answers move. `secure` says that the stream is a TLS
 /// session.
-pub async fn serve<D, T>(
-    service: D,
+pub async fn serve<T>(
+    service: Arc<dyn AnyService>,
     builder: Builder<TokioExecutor>,
     common: Common,
     stream: T,
     peer: Option<Peer>,
     secure: bool,
 ) where
-    D: Service,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let _counted = service.metrics().connected();
@@ -62,6 +67,7 @@ pub async fn serve<D, T>(
     let proxies = service.limits().proxies;
     let activity = Arc::new(Activity::default());
     let mut stopping = common.stopping.clone();
+    let streams = common.streams.clone();
     let stream = TokioIo::new(StallLimited::new(stream, period));
     let handler = service_fn({
         let activity = activity.clone();
@@ -98,7 +104,10 @@ pub async fn serve<D, T>(
             }
             () = tokio::time::sleep(period) => {
                 quiet = if activity.is_quiet(&mut seen) { quiet + 1 } else { 0 };
+                // Only if others wait for its places: a client may be slow, or look away from one answer.
+                let stands_still = activity.answers.lock().one_stands_still();
                 match quiet {
+                    _ if stands_still && streams.available_permits() == 0 => break Ok(()),
                     0 => {}
                     QUIET_PERIODS.. => break Ok(()),
                     _ => connection.as_mut().graceful_shutdown(),
@@ -118,6 +127,8 @@ struct Activity {
     handling: AtomicU64,
     /// Requests that arrived, and pieces of answers that were sent.
     steps: AtomicU64,
+    /// HTTP/2: the answers that are being sent.
+    answers: Mutex<Answers>,
 }
 
 impl Activity {
@@ -130,6 +141,85 @@ impl Activity {
 
     fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The answers that are being sent on a connection. Over HTTP/2 a client may read some of them, and leave
+/// the others alone.
+#[derive(Default)]
+struct Answers {
+    /// Of each, by its number, the periods since its last piece.
+    quiet: HashMap<u64, u32>,
+    /// The number of the next one.
+    next: u64,
+}
+
+impl Answers {
+    fn begin(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.quiet.insert(number, 0);
+        number
+    }
+
+    /// Counts a period. Returns true if the client has read nothing of an answer for some of them.
+    fn one_stands_still(&mut self) -> bool {
+        let quiet = self.quiet.values_mut();
+        quiet.fold(false, |found, periods| {
+            *periods += 1;
+            found || *periods > STILL_PERIODS
+        })
+    }
+}
+
+/// An answer over HTTP/2 while it is sent. It keeps the places of its request.
+struct Sending<P> {
+    activity: Arc<Activity>,
+    number: u64,
+    _places: P,
+}
+
+impl<P: Send + Sync + 'static> Sending<P> {
+    fn begin(activity: &Arc<Activity>, places: P) -> Arc<Sending<P>> {
+        Arc::new(Sending {
+            activity: activity.clone(),
+            number: activity.answers.lock().begin(),
+            _places: places,
+        })
+    }
+
+    fn step(&self) {
+        self.activity.answers.lock().quiet.insert(self.number, 0);
+    }
+
+    /// Returns a piece of the answer that keeps the places, too: it waits in the connection after the answer's
+    /// body has ended.
+    fn piece(self: &Arc<Self>, frame: Frame<Bytes>) -> Frame<Bytes> {
+        self.step();
+        frame.map_data(|bytes| {
+            Bytes::from_owner(Piece {
+                bytes,
+                _of: self.clone(),
+            })
+        })
+    }
+}
+
+/// A piece of an answer over HTTP/2 until it is sent.
+struct Piece<P> {
+    bytes: Bytes,
+    _of: Arc<Sending<P>>,
+}
+
+impl<P> AsRef<[u8]> for Piece<P> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<P> Drop for Sending<P> {
+    fn drop(&mut self) {
+        self.activity.answers.lock().quiet.remove(&self.number);
     }
 }
 
@@ -152,14 +242,14 @@ impl Drop for Handling {
 
 /// Answers a request. The request and its answering are boxed: an argument keeps its room also after
 /// its value has moved, and HTTP/1.1 keeps room for this future as long as the connection lives.
-async fn handle<D: Service>(
-    service: D,
+async fn handle(
+    service: Arc<dyn AnyService>,
     activity: Arc<Activity>,
     common: Common,
     request: Box<Request<Incoming>>,
 ) -> Result<Response<Body>, Infallible> {
     let is_http2 = request.version() == Version::HTTP_2;
-    let _places = if is_http2 {
+    let places = if is_http2 {
         let client = request.extensions().get::<Peer>();
         let of_address = client.map(|client| common.requests.place(client.0));
         if matches!(of_address, Some(None)) {
@@ -167,13 +257,16 @@ async fn handle<D: Service>(
             return Ok(too_many_requests());
         }
         // The semaphore is never closed.
-        Some((of_address, common.streams.acquire().await.ok()))
+        Some((
+            of_address,
+            common.streams.clone().acquire_owned().await.ok(),
+        ))
     } else {
         None
     };
     let handling = Handling::begin(&activity);
     let span = spans::begin(&common.tracer, &request);
-    let mut answer = Box::pin(span.within(service.answer(*request))).await;
+    let mut answer = span.within(service.answer(*request)).await;
     spans::answered(&span, &answer);
     drop(handling);
     // The sender is dropped when the server shall stop.
@@ -181,6 +274,7 @@ async fn handle<D: Service>(
         let close = HeaderValue::from_static("close");
         answer.headers_mut().insert(header::CONNECTION, close);
     }
+    let sending = places.map(|places| Sending::begin(&activity, places));
     let is_endless = answer.extensions_mut().remove::<Endless>().is_some();
     let answer = answer.map(|body| {
         let body = match is_endless {
@@ -189,7 +283,10 @@ async fn handle<D: Service>(
         };
         body.map_frame(move |frame: Frame<Bytes>| {
             activity.step();
-            frame
+            match &sending {
+                Some(sending) => sending.piece(frame),
+                None => frame,
+            }
         })
         .boxed_unsync()
     });
@@ -216,4 +313,53 @@ fn until_stopped(body: Body, stopping: Stopping) -> Body {
     let stopped = async move { stopping.begins().await };
     let pieces = BodyStream::new(body).take_until(Box::pin(stopped));
     StreamBody::new(pieces).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use http_body::Frame;
+
+    use super::{Activity, STILL_PERIODS, Sending};
+
+    /// The last piece waits in the connection when the answer's body has ended.
+    #[test]
+    fn places_are_kept_until_the_last_piece_is_sent() {
+        let (activity, place) = (Arc::new(Activity::default()), Arc::new(()));
+        let sending = Sending::begin(&activity, place.clone());
+        let piece = sending.piece(Frame::data(Bytes::from_static(b"piece")));
+        drop(sending);
+        assert_eq!(Arc::strong_count(&place), 2);
+        let bytes = piece.into_data().unwrap();
+        assert_eq!(bytes, "piece");
+        drop(bytes);
+        assert_eq!(Arc::strong_count(&place), 1);
+        assert!(activity.answers.lock().quiet.is_empty());
+    }
+
+    /// A client that reads one answer, and leaves another one alone, keeps what that one takes.
+    #[test]
+    fn an_answer_that_stands_still_is_noticed_beside_others() {
+        let activity = Arc::new(Activity::default());
+        let read = Sending::begin(&activity, ());
+        let left = Sending::begin(&activity, ());
+        let period = || {
+            read.step();
+            activity.answers.lock().one_stands_still()
+        };
+        for _ in 0..STILL_PERIODS {
+            assert!(!period());
+        }
+        left.step();
+        for _ in 0..STILL_PERIODS {
+            assert!(!period());
+        }
+        assert!(period());
+        drop(left);
+        assert!(!period());
+        drop(read);
+        assert!(activity.answers.lock().quiet.is_empty());
+    }
 }

@@ -6,6 +6,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `service` | what answers requests |
 //! | `connection`, `stall`, `stopping` | one connection, clients that do not read, the stop of the server |
 //! | `addresses` | connections and HTTP/2 requests by address |
 //! | `proxies` | proxies that tell the addresses of clients |
@@ -18,6 +19,7 @@ pub(crate) mod connection;
 pub mod metrics;
 mod proxies;
 mod rates;
+mod service;
 pub(crate) mod spans;
 pub(crate) mod stall;
 mod stopping;
@@ -26,14 +28,14 @@ pub mod tls;
 use std::error::Error as StdError;
 use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::boxed;
 use archipel_traces::Tracer;
 use bytes::Bytes;
-use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
@@ -46,6 +48,8 @@ use connection::Common;
 pub use metrics::Metrics;
 pub use proxies::{Network, Proxies, ProxyHeader};
 pub use rates::Rates;
+pub(crate) use service::AnyService;
+pub use service::Service;
 pub use stopping::Stopping;
 use tls::{Handshakes, Tls};
 
@@ -54,18 +58,6 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
-
-/// An endpoint behind a listener: it answers the requests. A clone is the same endpoint.
-pub trait Service: Clone + Send + Sync + 'static {
-    /// Returns the limits on clients.
-    fn limits(&self) -> Limits;
-
-    /// Returns the counters.
-    fn metrics(&self) -> &Metrics;
-
-    /// Answers a request. Never fails: an error is an answer.
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
-}
 
 /// A request's extension: it came over TLS.
 #[derive(Clone, Copy, Debug)]
@@ -177,12 +169,29 @@ const LAST_HANDSHAKE: Duration = Duration::from_millis(500);
 
 /// Serves until `shutdown` resolves. Requests in progress then have a limited time to end. `tracer` begins
 /// the spans of requests.
-pub async fn serve<D: Service>(
+pub fn serve(
     listeners: Vec<TcpListener>,
-    service: D,
+    service: impl Service,
     tls: Option<Tls>,
     tracer: Tracer,
-    shutdown: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = ()> + Send {
+    serve_any(
+        listeners,
+        Arc::new(service),
+        tls,
+        tracer,
+        Box::pin(shutdown),
+    )
+}
+
+#[boxed]
+async fn serve_any(
+    listeners: Vec<TcpListener>,
+    service: Arc<dyn AnyService>,
+    tls: Option<Tls>,
+    tracer: Tracer,
+    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
 ) {
     let limits = service.limits();
     let places = Arc::new(Semaphore::new(limits.connections));
@@ -248,8 +257,8 @@ pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
 pub struct Peer(pub IpAddr);
 
 /// Accepts on one listener.
-struct Acceptor<D> {
-    service: D,
+struct Acceptor {
+    service: Arc<dyn AnyService>,
     /// `None` for plain text.
     handshakes: Option<Handshakes>,
     roomy: Builder<TokioExecutor>,
@@ -259,7 +268,7 @@ struct Acceptor<D> {
     common: Common,
 }
 
-impl<D: Service> Acceptor<D> {
+impl Acceptor {
     async fn run(mut self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
@@ -317,7 +326,7 @@ impl<D: Service> Acceptor<D> {
         &self,
         stream: TcpStream,
         place: OwnedSemaphorePermit,
-    ) -> impl Future<Output = ()> + use<D> {
+    ) -> impl Future<Output = ()> + use<> {
         // Answers are written in large pieces: waiting for more gains nothing.
         let _ = stream.set_nodelay(true);
         let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));

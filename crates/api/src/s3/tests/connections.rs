@@ -272,7 +272,7 @@ fn serving(
     };
     let peer = Peer("192.0.2.1".parse().unwrap());
     connection::serve(
-        s3.service.clone(),
+        Arc::new(s3.service.clone()),
         builder,
         common,
         stream,
