@@ -20,6 +20,9 @@ pub struct Args {
     /// Also explore the large scenarios, and take more walks: 40 minutes on two cores
     #[arg(long)]
     large: bool,
+    /// Explore and walk a quarter as far. Mutants are sought as far as ever
+    #[arg(long, conflicts_with = "large")]
+    brief: bool,
     /// Explore only scenarios whose name contains this text
     #[arg(long, default_value = "")]
     only: String,
@@ -29,8 +32,8 @@ pub struct Args {
     /// Check only this mutant
     #[arg(long)]
     mutant: Option<String>,
-    /// Explore at most about this many steps of each scenario, six times as many with --large (0:
-    /// all)
+    /// Explore at most about this many steps of each scenario, six times as many with --large, a
+    /// quarter with --brief (0: all)
     #[arg(long, default_value_t = 8_000_000)]
     states: usize,
     /// Fail if the exploration of a scenario was cut off. Without this option the verdict only names
@@ -40,6 +43,15 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns how far to go, where `usual` is how far the check goes without options.
+    fn effort(&self, usual: usize) -> usize {
+        match (self.large, self.brief) {
+            (true, _) => 6 * usual,
+            (_, true) => usual.div_ceil(4),
+            _ => usual,
+        }
+    }
+
     /// Returns the scenarios that `--only` names.
     fn chosen<P: Protocol>(
         &self,
@@ -79,8 +91,7 @@ fn explore_all(args: &Args, findings: &mut Findings) {
     if args.large {
         of_register.extend(register::large());
     }
-    // The large space has six times as many steps.
-    let room = args.states * if args.large { 6 } else { 1 };
+    let room = args.effort(args.states);
     explore_each(args, of_register, room, findings);
     explore_each(args, uploads::small(), room, findings);
     // The values are larger, so each step takes longer.
@@ -127,7 +138,7 @@ fn explore<P: Protocol>(scenario: Scenario<P>, states: usize) -> Explored {
 }
 
 fn walk_all(args: &Args) -> bool {
-    let walks = if args.large { 240_000 } else { 40_000 };
+    let walks = args.effort(40_000) as u64;
     let of_register = walk_each(args, register::walks(), walks);
     let of_uploads = walk_each(args, uploads::walks(), walks);
     let of_versions = walk_each(args, versions::walks(), walks / 8);
