@@ -233,8 +233,8 @@ impl LayoutChanges {
         self.progress_of(&epoch)
     }
 
-    /// Returns the progress of the change that an epoch is; `None` if it is none. Whoever shows an
-    /// epoch beside its progress asks for that epoch's: the node may have gone on to a later one.
+    /// Returns the progress of the change that an epoch is; `None` if it is none. An answer that shows
+    /// an epoch shows the progress of the same one: the node may have gone on to a later one.
     pub fn progress_of(&self, epoch: &Epoch) -> Option<Progress> {
         if !epoch.is_changing() {
             return None;
