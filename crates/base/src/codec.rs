@@ -5,9 +5,12 @@
 //! other's data. The version changes only when that is not enough; a reader then keeps a branch for
 //! the old version.
 
-use rmp_serde::decode::Error as Malformed;
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
+mod decoder;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use decoder::Decoder;
 
 /// The reason why bytes could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,12 +54,11 @@ pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, DecodeError> {
             known: T::VERSION,
         });
     }
-    // Names and strings are borrowed from `rest`; a stream reader would copy each of them first.
-    let mut reader = rmp_serde::Deserializer::from_read_ref(rest);
-    let value = T::deserialize(&mut reader).map_err(|e| DecodeError::Malformed(e.to_string()))?;
-    // The deserialiser does not expose its position. If no byte is left, no further value begins.
-    match IgnoredAny::deserialize(&mut reader) {
-        Err(Malformed::InvalidMarkerRead(_)) => Ok(value),
-        _ => Err(DecodeError::Malformed("trailing bytes".into())),
+    // Names and strings are borrowed from `rest`.
+    let mut decoder = Decoder::new(rest);
+    let value = T::deserialize(&mut decoder).map_err(|e| DecodeError::Malformed(e.to_string()))?;
+    match decoder.is_at_end() {
+        true => Ok(value),
+        false => Err(DecodeError::Malformed("trailing bytes".into())),
     }
 }
