@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use archipel_base::NodeId;
 use archipel_base::codec;
+use archipel_base::{NodeId, boxed};
 use archipel_traces::{Span, Tracer};
 use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -225,6 +225,7 @@ impl Rpc {
     }
 
     /// Serves incoming calls until the transport is closed.
+    #[boxed]
     pub async fn serve(&self, service: Arc<dyn Service>) {
         while let Some(incoming) = self.0.transport.accept().await {
             let from = incoming.from;
