@@ -18,8 +18,9 @@ use ops::{Op, op};
 use super::*;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
-/// The most that a clock is wrong. Stamps tolerate it.
-const WRONG_MS: u64 = 50_000;
+/// The most that a clock is wrong, in either direction. Stamps tolerate twice as much, and no more than
+/// 60 s: a node whose clock goes back by more cannot write for a while what it wrote before.
+const WRONG_MS: u64 = 29_000;
 
 struct Retained {
     world: World,
