@@ -180,7 +180,7 @@ fn limits(settings: &Settings) -> Limits {
 
 /// Serves a service until `stop` turns true and the running requests have ended. `tracer` begins their spans.
 pub async fn serve_endpoint(
-    service: impl Service,
+    service: Arc<dyn Service>,
     listener: TcpListener,
     tls: Option<Tls>,
     tracer: Tracer,
@@ -190,5 +190,5 @@ pub async fn serve_endpoint(
         // An error means that the sender is gone, which also means stop.
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    serve::serve(vec![listener], service, tls, tracer, stopped).await;
+    serve::serve(vec![listener], service, tls, tracer, Box::pin(stopped)).await;
 }

@@ -267,7 +267,7 @@ impl Node {
                 () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            endpoints::serve_endpoint(service, listener, tls, tracer, stop).await;
+            endpoints::serve_endpoint(Arc::new(service), listener, tls, tracer, stop).await;
         });
     }
 

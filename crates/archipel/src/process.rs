@@ -7,18 +7,8 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use archipel_allocator as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// The memory allocator of Rust code. Libraries in C (LMDB, zstd) use the system's.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// The allocator's settings, which it reads before anything else runs. There are few heaps, because
-/// each holds freed memory. Free memory returns to the system within a second, by a thread that
-/// sleeps while there is none to return.
-#[unsafe(export_name = "_rjem_malloc_conf")]
-static ALLOCATOR_SETTINGS: &[u8] =
-    b"narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true\0";
 
 /// Makes all files that the process creates private to its user, because the metadata holds
 /// secrets. Must be called before threads start.

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use archipel_api::admin::Inside;
 use archipel_api::s3::S3;
-use archipel_api::serve::{self, BoxError, Limits, Metrics, Service};
+use archipel_api::serve::{self, Answering, BoxError, Limits, Metrics, Service};
 use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
 use axum::Router;
@@ -161,7 +161,13 @@ impl Service for Console {
         &self.metrics
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<serve::Body> {
+    fn answer(&self, request: Request<Incoming>) -> Answering<'_> {
+        Box::pin(self.answer_counted(request))
+    }
+}
+
+impl Console {
+    async fn answer_counted(&self, request: Request<Incoming>) -> Response<serve::Body> {
         let (started, under_way) = (Instant::now(), self.metrics.enter());
         let answer = self.handle(request.map(Body::new)).await;
         let status = answer.status().as_u16();

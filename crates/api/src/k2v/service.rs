@@ -28,7 +28,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{Answer, empty};
 use crate::s3::sigv4::Verifier;
 use crate::s3::target::Target;
-use crate::serve::{Body, BoxError, Limits, Metrics, Rates, Service};
+use crate::serve::{Answering, Body, BoxError, Limits, Metrics, Rates, Service};
 
 pub use permit::Permit;
 
@@ -167,8 +167,8 @@ impl Service for K2v {
         &self.0.frontend.metrics
     }
 
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
-        self.handle(request)
+    fn answer(&self, request: Request<Incoming>) -> Answering<'_> {
+        Box::pin(self.handle(request))
     }
 }
 

@@ -24,7 +24,7 @@ use super::s3_control;
 use super::sigv4::Verifier;
 use super::slow;
 use crate::iam;
-use crate::serve::{Limits, Metrics, Service};
+use crate::serve::{Answering, Limits, Metrics, Service};
 
 use exchange::Exchange;
 
@@ -175,7 +175,7 @@ impl Service for S3 {
         &self.0.frontend.metrics
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        self.handle(request).await
+    fn answer(&self, request: Request<Incoming>) -> Answering<'_> {
+        Box::pin(self.handle(request))
     }
 }

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Addresses, AnyService, Body, Endless, Peer, Secure, Stopping, spans};
+use super::{Addresses, Body, Endless, Peer, Secure, Service, Stopping, spans};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -53,7 +53,7 @@ pub struct Common {
 /// Serves a connection while requests come or answers move. `secure` says that the stream is a TLS
 /// session.
 pub async fn serve<T>(
-    service: Arc<dyn AnyService>,
+    service: Arc<dyn Service>,
     builder: Builder<TokioExecutor>,
     common: Common,
     stream: T,
@@ -243,11 +243,13 @@ impl Drop for Handling {
 /// Answers a request. The request and its answering are boxed: an argument keeps its room also after
 /// its value has moved, and HTTP/1.1 keeps room for this future as long as the connection lives.
 async fn handle(
-    service: Arc<dyn AnyService>,
+    service: Arc<dyn Service>,
     activity: Arc<Activity>,
     common: Common,
     request: Box<Request<Incoming>>,
 ) -> Result<Response<Body>, Infallible> {
+    // A request that waits for its place is one that is being handled.
+    let handling = Handling::begin(&activity);
     let is_http2 = request.version() == Version::HTTP_2;
     let places = if is_http2 {
         let client = request.extensions().get::<Peer>();
@@ -264,7 +266,6 @@ async fn handle(
     } else {
         None
     };
-    let handling = Handling::begin(&activity);
     let span = spans::begin(&common.tracer, &request);
     let mut answer = span.within(service.answer(*request)).await;
     spans::answered(&span, &answer);

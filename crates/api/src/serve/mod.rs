@@ -48,8 +48,7 @@ use connection::Common;
 pub use metrics::Metrics;
 pub use proxies::{Network, Proxies, ProxyHeader};
 pub use rates::Rates;
-pub(crate) use service::AnyService;
-pub use service::Service;
+pub use service::{Answering, Service};
 pub use stopping::Stopping;
 use tls::{Handshakes, Tls};
 
@@ -169,26 +168,10 @@ const LAST_HANDSHAKE: Duration = Duration::from_millis(500);
 
 /// Serves until `shutdown` resolves. Requests in progress then have a limited time to end. `tracer` begins
 /// the spans of requests.
-pub fn serve(
-    listeners: Vec<TcpListener>,
-    service: impl Service,
-    tls: Option<Tls>,
-    tracer: Tracer,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> impl Future<Output = ()> + Send {
-    serve_any(
-        listeners,
-        Arc::new(service),
-        tls,
-        tracer,
-        Box::pin(shutdown),
-    )
-}
-
 #[boxed]
-async fn serve_any(
+pub async fn serve(
     listeners: Vec<TcpListener>,
-    service: Arc<dyn AnyService>,
+    service: Arc<dyn Service>,
     tls: Option<Tls>,
     tracer: Tracer,
     shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -258,7 +241,7 @@ pub struct Peer(pub IpAddr);
 
 /// Accepts on one listener.
 struct Acceptor {
-    service: Arc<dyn AnyService>,
+    service: Arc<dyn Service>,
     /// `None` for plain text.
     handshakes: Option<Handshakes>,
     roomy: Builder<TokioExecutor>,

@@ -19,7 +19,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
 use crate::s3::target::host as host_of;
 use crate::s3::uri::Query;
-use crate::serve::{Body, Limits, Metrics, Rates, Service};
+use crate::serve::{Answering, Body, Limits, Metrics, Rates, Service};
 
 /// Where proxies ask whether a domain is a website.
 const CHECK_PATH: &str = "/check";
@@ -107,8 +107,8 @@ impl Service for Web {
         &self.0.frontend.metrics
     }
 
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
-        self.handle(request)
+    fn answer(&self, request: Request<Incoming>) -> Answering<'_> {
+        Box::pin(self.handle(request))
     }
 }
 

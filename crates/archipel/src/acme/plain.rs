@@ -1,7 +1,7 @@
 //! The listener for plain HTTP: it answers the authority (http-01), and sends everybody else on to
 //! `https`.
 
-use archipel_api::serve::{Body, Limits, Metrics, Service};
+use archipel_api::serve::{Answering, Body, Limits, Metrics, Service};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, LOCATION};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -41,7 +41,13 @@ impl Service for PlainService {
         &self.metrics
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    fn answer(&self, request: Request<Incoming>) -> Answering<'_> {
+        Box::pin(self.answer_plainly(request))
+    }
+}
+
+impl PlainService {
+    async fn answer_plainly(&self, request: Request<Incoming>) -> Response<Body> {
         let Some(domain) = domain_of(&request) else {
             return text(StatusCode::BAD_REQUEST, "The request names no host.\n");
         };

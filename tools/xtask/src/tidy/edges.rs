@@ -7,7 +7,8 @@ use serde::Deserialize;
 use crate::black_box::root;
 
 /// The product's crates, from the ground up.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
+    "archipel-allocator",
     "archipel-boxed",
     "archipel-base",
     "archipel-traces",
@@ -45,6 +46,7 @@ const CONFINED: &[(&[&str], &[&str])] = &[
     (&["prost"], &["archipel"]),
     (&["getrandom"], &["archipel-base"]),
     (&["syn", "quote"], &["archipel-boxed"]),
+    (&["tikv-jemallocator"], &["archipel-allocator"]),
 ];
 
 /// The part of `cargo metadata` that is looked at.

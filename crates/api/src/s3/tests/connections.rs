@@ -35,12 +35,12 @@ async fn start(s3: &Endpoint) -> Running {
     let service = s3.service.clone();
     let serving = tokio::spawn(serve(
         vec![listener],
-        service,
+        Arc::new(service),
         None,
         Tracer::default(),
-        async move {
+        Box::pin(async move {
             let _ = stopped.await;
-        },
+        }),
     ));
     Running {
         address,
