@@ -45,6 +45,7 @@ impl Model {
         // The row is written again, as it is, for the event that the write brings.
         let how = WriteOptions {
             companions: events,
+            frees: true,
             ..WriteOptions::durable(self.durability(bucket))
         };
         let again = |current: Option<&Value>| match completed_again(current, upload) {

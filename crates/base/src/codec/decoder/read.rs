@@ -183,15 +183,15 @@ impl<'de> Decoder<'de> {
                 Marker::Str32 | Marker::Bin32 => (self.u32()? as usize, 0),
                 Marker::FixArray(length) => (0, length.into()),
                 Marker::Array16 => (0, self.u16()?.into()),
-                Marker::Array32 => (0, self.u32()? as usize),
-                Marker::FixMap(length) => (0, 2 * usize::from(length)),
-                Marker::Map16 => (0, 2 * usize::from(self.u16()?)),
-                Marker::Map32 => (0, 2 * self.u32()? as usize),
+                Marker::Array32 => (0, self.u32()?.into()),
+                Marker::FixMap(length) => (0, 2 * u64::from(length)),
+                Marker::Map16 => (0, 2 * u64::from(self.u16()?)),
+                Marker::Map32 => (0, 2 * u64::from(self.u32()?)),
                 other => return unexpected(other, "a value"),
             };
             self.take(bytes)?;
             // Each of them reads a byte at least, so this ends.
-            values += elements as u64;
+            values += elements;
         }
         Ok(())
     }
