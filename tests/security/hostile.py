@@ -31,7 +31,7 @@ from support.client import Client  # noqa: E402
 from support.server import Server, lone_server, memory_kib  # noqa: E402
 from support.sigv4 import Credentials, object_path  # noqa: E402
 
-# What a flood sends on a connection: pieces, each with true if an answer comes before the next.
+# The pieces that a flood sends on a connection, each with true if an answer comes before the next.
 Pieces = Callable[[], Iterator[tuple[bytes, bool]]]
 BUCKET, SMALL, LARGE = "hostile", b"s" * 4096, 32 << 20
 MOST_RATIO, MOST_MB = 3, 300

@@ -254,7 +254,7 @@ async fn a_cluster_grows_from_one_node_to_three() {
     while a.layouts().progress().is_some() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    // Who read the epoch before must not see it beside the end of its change.
+    // An answer that read the epoch before the change ended still shows the change.
     assert_eq!(a.epoch().unwrap().number(), 3);
     let before = a.layouts().progress_of(&changing);
     assert_eq!(before.map(|progress| progress.to_version), Some(2));

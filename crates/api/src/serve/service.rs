@@ -1,4 +1,4 @@
-//! What answers the requests of an endpoint.
+//! The trait of all endpoints.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,8 +8,8 @@ use hyper::body::Incoming;
 
 use super::{Body, Limits, Metrics};
 
-/// An endpoint behind a listener: it answers the requests. What serves connections is compiled once for
-/// all of them, and their answering where it is written.
+/// An endpoint behind a listener: it answers the requests. The code that serves connections is compiled
+/// once for all endpoints, and the code that answers in the crate that has it.
 pub trait Service: Send + Sync + 'static {
     /// Returns the limits on clients.
     fn limits(&self) -> Limits;

@@ -167,7 +167,7 @@ struct Filling<'r> {
     items: VecDeque<(String, Item)>,
     /// The memory of the items, in bytes.
     bytes: usize,
-    /// What the items may take.
+    /// The most memory that the items may take, in bytes.
     room: usize,
     next: Option<String>,
     /// True if it begins when those in front of it have ended.

@@ -15,8 +15,8 @@ use crate::rowkeys;
 use crate::versions::{self, HeadTest};
 
 impl Model {
-    /// Returns the object if this upload became the object, and passes the test.
-    /// Its event is at a quorum then, or was sent: another node may have brought the completion to effect.
+    /// Returns the object if this upload became it, and if it passes the test. Its event is at a quorum
+    /// then, or was sent: another node may have brought the completion to effect.
     ///
     /// # Errors
     /// Those of reading the object; those of writing it, if its event is not found.

@@ -44,7 +44,7 @@ async fn completion_that_its_repeat_acknowledges_is_told() {
         nodes.workers[0].abort();
         let (other, bucket) = (&nodes.models[1], &nodes.bucket);
         let is_elsewhere = other.head_object(bucket, "key").await.is_ok();
-        // What the node began to send has failed by then.
+        // All that the node began to send has failed by then.
         tokio::time::sleep(Duration::from_secs(60)).await;
         nodes.world.network.end_all_cuts();
         let found = other.head_object(bucket, "key").await;

@@ -1,10 +1,10 @@
-//! What a visitor asks for: elements, entries, the content of a variant.
+//! The elements of lists, the entries of maps and the contents of variants, one after another.
 
 use serde::de::{self, DeserializeSeed, Visitor};
 
 use super::{Decoder, Malformed};
 
-/// What is left of a list or of a map.
+/// The rest of a list or of a map.
 pub(super) struct Elements<'a, 'de> {
     pub decoder: &'a mut Decoder<'de>,
     pub left: usize,

@@ -129,7 +129,7 @@ proptest! {
         prop_assert!(decoder.is_at_end());
     }
 
-    /// What is taken from damaged bytes is what `rmp_serde` takes from them.
+    /// If damaged bytes are decoded, `rmp_serde` decodes them to the same value.
     #[test]
     fn damaged_bytes_are_refused_or_mean_the_same(
         all in all(),
