@@ -82,6 +82,7 @@ REFUSED = [
     ("x-amz-grant-read", "name=everybody", 400, "InvalidArgument"),
     ("x-amz-grant-read", "id=1", 400, "InvalidArgument"),
     ("x-amz-grant-read", "uri=http://example.com/everybody", 400, "InvalidArgument"),
+    ("x-amz-grant-read", f"uri={GROUPS}/global/Nobody", 400, "InvalidArgument"),
     ("x-amz-grant-read", "emailAddress=a@example.com", 405, "MethodNotAllowed"),
     ("x-amz-grant-read", "id=" + "a" * 64, 501, "NotImplemented"),
     ("x-amz-grant-read", f"uri={GROUPS}/s3/LogDelivery", 501, "NotImplemented"),

@@ -23,6 +23,7 @@ def test_create_answers_location(raw, make_bucket, s3):
     name = make_bucket() + "-x"
     reply = answer(raw.request("PUT", f"/{name}"), 200)
     assert reply.headers["location"] == f"/{name}"
+    assert reply.headers["x-amz-bucket-arn"] == f"arn:aws:s3:::{name}"
     s3.delete_bucket(Bucket=name)
 
 
@@ -90,6 +91,20 @@ def test_a_name_that_no_bucket_can_have(raw):
 def test_the_region_of_a_bucket_that_one_may_not_see(raw, bucket, server):
     reply = raw.request("HEAD", f"/{bucket}", anonymous=True)
     assert reply.status == 403 and reply.headers["x-amz-bucket-region"] == server.region
+
+
+def test_listings_tell_the_region(s3, bucket, server):
+    for call in (s3.list_objects, s3.list_objects_v2):
+        headers = call(Bucket=bucket)["ResponseMetadata"]["HTTPHeaders"]
+        assert headers["x-amz-bucket-region"] == server.region
+
+
+def test_a_block_of_public_access_without_a_switch_is_refused(raw, bucket, nothing_changes):
+    """It would lift the whole block."""
+    with nothing_changes():
+        for body in (b"<PublicAccessBlockConfiguration/>", b"<PublicAccessBlockConfiguration> </PublicAccessBlockConfiguration>"):
+            reply = raw.request("PUT", f"/{bucket}", [("publicAccessBlock", "")], body=body)
+            answer(reply, 400, "InvalidRequest")
 
 
 def test_location(s3, bucket, server):

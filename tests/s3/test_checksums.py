@@ -58,6 +58,27 @@ def test_two_checksums_are_refused(raw, s3, bucket, nothing_changes):
     absent(s3, bucket, "k")
 
 
+def test_algorithms_that_contradict_or_do_not_exist(raw, s3, bucket, nothing_changes):
+    of_crc32 = (header("CRC32"), encoded("CRC32", b"x"))
+    with nothing_changes():
+        for headers in (
+            [("x-amz-sdk-checksum-algorithm", "SHA1"), of_crc32],
+            [("x-amz-sdk-checksum-algorithm", "ROT13"), of_crc32],
+            [("x-amz-sdk-checksum-algorithm", "SHA1")],
+            [("x-amz-checksum-rot13", "eA==")],
+        ):
+            answer(raw.put(bucket, "k", b"x", headers), 400, "InvalidRequest")
+
+
+def test_modes_that_do_not_exist(raw, bucket):
+    raw.put(bucket, "k", b"x")
+    for mode in ("DISABLED", ""):
+        asked = [("x-amz-checksum-mode", mode)]
+        with unchanged():
+            answer(raw.request("GET", f"/{bucket}/k", headers=asked), 400, "InvalidRequest")
+            assert raw.request("HEAD", f"/{bucket}/k", headers=asked).status == 400
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_by_the_sdk(s3, bucket, algorithm):
     """boto3 sends it in an unsigned trailer over plain HTTP or in a header, as it sees fit."""
@@ -262,10 +283,14 @@ def test_attributes_refusals(raw, s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     path = object_path(bucket, "k")
     with unchanged():
-        answer(raw.request("GET", path, [("attributes", "")]), 400, "InvalidArgument", "InvalidRequest")
-    bad = [("x-amz-object-attributes", "Colour")]
-    with unchanged():
-        answer(raw.request("GET", path, [("attributes", "")], bad), 400, "InvalidArgument", "InvalidRequest")
+        answer(raw.request("GET", path, [("attributes", "")]), 400, "InvalidRequest")
+    for names, wrong in (("ETag,Colour,Size", "Colour"), ("", ""), ("ETag,,ObjectSize", "")):
+        with unchanged():
+            asked = [("x-amz-object-attributes", names)]
+            reply = answer(raw.request("GET", path, [("attributes", "")], asked), 400, "InvalidArgument")
+        assert (reply.xml().findtext("ArgumentValue") or "") == wrong
+    ends = [("x-amz-object-attributes", "ETag,,")]
+    assert answer(raw.request("GET", path, [("attributes", "")], ends), 200).xml().findtext("ETag")
     with refused(404, "NoSuchKey"):
         s3.get_object_attributes(Bucket=bucket, Key="missing", ObjectAttributes=["ETag"])
     assert etag(b"x") == s3.head_object(Bucket=bucket, Key="k")["ETag"]

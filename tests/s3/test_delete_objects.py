@@ -59,6 +59,19 @@ def post(raw, bucket, body, headers=()):
     return raw.request("POST", f"/{bucket}", [("delete", "")], [*headers, *extra], body)
 
 
+def test_a_key_must_be_named(raw, bucket, nothing_changes):
+    raw.put(bucket, "k", b"x")
+    with nothing_changes():
+        body = b"<Delete><Object><Key>k</Key></Object><Object><Key></Key></Object></Delete>"
+        answer(post(raw, bucket, body), 400, "UserKeyMustBeSpecified")
+
+
+def test_quiet_in_capitals(raw, bucket):
+    raw.put(bucket, "k", b"x")
+    reply = post(raw, bucket, b"<Delete><Object><Key>k</Key></Object><Quiet>TRUE</Quiet></Delete>")
+    assert answer(reply, 200).xml().find("Deleted") is None
+
+
 def test_malformed(raw, s3, bucket, nothing_changes):
     raw.put(bucket, "k", b"x")
     bodies = [

@@ -3,6 +3,7 @@
 import datetime
 
 import pytest
+from botocore.exceptions import ClientError
 from support.expect import answer, refused
 from support.unchanged import unchanged
 
@@ -57,12 +58,21 @@ def test_round_trip(s3, bucket):
     found = s3.get_bucket_lifecycle_configuration(Bucket=bucket)
     assert found["Rules"] == RULES
     assert found["TransitionDefaultMinimumObjectSize"] == "all_storage_classes_128K"
-    for rules in ([rule("only")], [OLD, {**OLD, "ID": "older", "Prefix": ""}]):
+    for rules in ([rule("only")], [OLD, {**OLD, "ID": "older", "Prefix": "elsewhere"}]):
         put(s3, bucket, *rules)
         assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == rules
     s3.delete_bucket_lifecycle(Bucket=bucket)
     with refused(404, "NoSuchLifecycleConfiguration"):
         s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+
+
+def test_rules_of_the_old_form_overlap_only_with_their_like(s3, bucket):
+    aborts = {"ID": "aborts", "Prefix": "old/", "Status": "Enabled", "AbortIncompleteMultipartUpload": ABORT}
+    put(s3, bucket, OLD, aborts, {**OLD, "ID": "off", "Prefix": "old/", "Status": "Disabled"})
+    assert len(s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]) == 3
+    why = "Found overlapping prefixes 'old/' and 'old' for same action type 'Expiration'"
+    with unchanged(), pytest.raises(ClientError, match=why):
+        put(s3, bucket, OLD, {**OLD, "ID": "on", "Prefix": "old/"})
 
 
 def test_rules_get_names(s3, bucket):
@@ -95,6 +105,8 @@ REFUSED = [
     (400, "MalformedXML", [rule("a", Prefix="b")]),
     (400, "InvalidRequest", [OLD, rule("a")]),
     (400, "InvalidRequest", [rule("a"), OLD]),
+    (400, "InvalidRequest", [OLD, {**OLD, "ID": "b", "Prefix": "a"}, {**OLD, "ID": "c", "Prefix": "old/er"}]),
+    (400, "InvalidRequest", [OLD, {**OLD, "ID": "everything", "Prefix": ""}]),
     (400, "MalformedXML", [{"ID": "a", "Status": "Enabled", "Expiration": DAYS}]),
     (400, "InvalidRequest", [{"ID": "a", "Status": "Enabled", "Prefix": ""}]),
     (400, "InvalidRequest", [rule("a", Filter=TAG, AbortIncompleteMultipartUpload=ABORT)]),

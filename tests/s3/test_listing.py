@@ -153,6 +153,9 @@ def test_bad_arguments(raw, bucket):
         [("list-type", "2"), ("continuation-token", "")],
         [("list-type", "2"), ("encoding-type", "base64")],
         [("list-type", "3")],
+        [("list-type", "2"), ("marker", "a")],
+        [("continuation-token", "a")],
+        [("start-after", "a")],
     ):
         with unchanged():
             reply = raw.request("GET", f"/{bucket}", query)

@@ -219,6 +219,7 @@ def test_list_uploads(s3, bucket):
             break
         marker = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
     assert paged == found
+    assert (page["NextKeyMarker"], page["NextUploadIdMarker"]) == found[-1]
 
 
 def test_uploads_of_a_key_are_listed_as_they_began(s3, bucket):

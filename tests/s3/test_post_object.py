@@ -259,6 +259,13 @@ def test_anonymous_form(raw, s3, bucket, nothing_changes):
         refused(raw, s3, bucket, [("key", "k")], 403, "AccessDenied")
 
 
+def test_a_form_for_the_address_of_an_object(raw, bucket, nothing_changes):
+    with nothing_changes():
+        kind = [("Content-Type", "multipart/form-data; boundary=b")]
+        reply = raw.request("POST", f"/{bucket}/k", headers=kind, body=b"--b--", anonymous=True)
+    assert (reply.status, reply.code) == (405, "MethodNotAllowed")
+
+
 @pytest.mark.parametrize(
     "text",
     [

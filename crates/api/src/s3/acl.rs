@@ -35,12 +35,16 @@ const GRANTS: [(&str, &str); 5] = [
     ("x-amz-grant-write-acp", "WRITE_ACP"),
 ];
 
-/// The beginning of the addresses of S3's groups.
-const GROUPS: &str = "http://acs.amazonaws.com/groups/";
 /// Everybody.
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 /// Every access key.
 const AUTHENTICATED_USERS: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
+
+/// AWS's service that writes access logs.
+const LOG_DELIVERY: &str = "http://acs.amazonaws.com/groups/s3/LogDelivery";
+
+/// S3's groups.
+const GROUPS: [&str; 3] = [ALL_USERS, AUTHENTICATED_USERS, LOG_DELIVERY];
 
 /// The most grants of a list.
 const MAX_GRANTS: usize = 100;
@@ -270,7 +274,7 @@ fn add(acl: &mut Acl, grantee: Grantee<'_>, permission: &str, owner: &Owner) -> 
         (Grantee::Id(id), _) if !Owner::is_id(id) => {
             return Err(S3Error::argument("CanonicalUser/ID", id, "Invalid id"));
         }
-        (Grantee::Group(group), _) if !group.starts_with(GROUPS) => {
+        (Grantee::Group(group), _) if !GROUPS.contains(&group) => {
             return Err(S3Error::argument("uri", group, "Invalid group uri"));
         }
         _ => return Err(S3Error::not_implemented("A grant that no canned ACL has")),

@@ -123,6 +123,7 @@ codes! {
     SlowDown 503 "Please reduce your request rate.",
     TooManyBuckets 400 "You have attempted to create more buckets than allowed.",
     UnexpectedContent 400 "This request contains unsupported content.",
+    UserKeyMustBeSpecified 400 "User key must be specified.",
     XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.",
 }
 

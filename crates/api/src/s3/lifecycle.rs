@@ -62,6 +62,7 @@ pub fn parse(document: &[u8]) -> S3Result<Lifecycle> {
     }
     let mut rules: Vec<_> = rules.iter().map(parse_rule).collect::<S3Result<_>>()?;
     check_forms(&rules)?;
+    check_overlaps(&rules)?;
     let mut ids = HashSet::new();
     let mut named = rules.iter().filter(|rule| !rule.id.is_empty());
     if let Some(twice) = named.find(|rule| !ids.insert(rule.id.as_str())) {
@@ -90,6 +91,38 @@ fn check_forms(rules: &[LifecycleRule]) -> S3Result<()> {
             "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.",
         ),
     }
+}
+
+/// Checks that no two rules of the old form do the same to one object. With filters it is decided when an object
+/// expires: the earlier of two expiries counts.
+fn check_overlaps(rules: &[LifecycleRule]) -> S3Result<()> {
+    let asks = |rule: &LifecycleRule, action: &str| match action {
+        "Expiration" => rule.expiration.is_some(),
+        "NoncurrentVersionExpiration" => rule.noncurrent.is_some(),
+        _ => rule.abort_days.is_some(),
+    };
+    for action in [
+        "Expiration",
+        "NoncurrentVersionExpiration",
+        "AbortIncompleteMultipartUpload",
+    ] {
+        let counts =
+            |rule: &&LifecycleRule| rule.enabled && rule.filter.old_form && asks(rule, action);
+        let mut prefixes: Vec<&str> = rules
+            .iter()
+            .filter(counts)
+            .map(|rule| rule.filter.prefix.as_deref().unwrap_or_default())
+            .collect();
+        // Each prefix then follows those that it begins with.
+        prefixes.sort_unstable();
+        let mut pairs = prefixes.windows(2);
+        if let Some([one, two]) = pairs.find(|pair| pair[1].starts_with(pair[0])) {
+            return invalid(format!(
+                "Found overlapping prefixes '{two}' and '{one}' for same action type '{action}'"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the name of a rule that was given none. The same document gives the same names.

@@ -19,6 +19,9 @@ pub fn page(
     let headers = answer.headers_mut();
     set(headers, "x-amz-error-code", code.as_str());
     set(headers, "x-amz-error-message", error.message());
+    if let Some((_, key)) = error.details().iter().find(|(name, _)| *name == "Key") {
+        set(headers, "x-amz-error-detail-key", key);
+    }
     headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/html; charset=utf-8"),

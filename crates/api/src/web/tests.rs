@@ -202,6 +202,7 @@ async fn pages_folders_and_missing_pages() {
         let reply = site.get(&format!("site.web.example/{path}")).await;
         assert_eq!(reply.status, 404, "{path}");
         assert_eq!(reply.header("x-amz-error-code"), "NoSuchKey");
+        assert!(reply.header("x-amz-error-detail-key").starts_with(path));
         assert!(
             reply.body.contains("<h1>404 Not Found</h1>"),
             "{}",

@@ -6,7 +6,7 @@ use super::get::not_modified;
 use super::{set_version_header, write_checksum, write_part_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
-use crate::s3::error::{S3Error, S3Result};
+use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::metadata;
 use crate::s3::precondition::{self, Read, Verdict};
 use crate::s3::respond::{self, Answer};
@@ -63,23 +63,29 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     Ok(answer)
 }
 
-/// Returns the attributes that are asked for, of all headers of that name.
+/// Returns the attributes that are asked for, of all headers of that name. Commas at their end say nothing.
 fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
     let name = "x-amz-object-attributes";
     let mut asked = Vec::new();
     for value in call.headers.get_all(name) {
         let text = value.to_str().unwrap_or_default();
+        let text = match text.trim_end_matches([',', ' ']) {
+            "" if !text.is_empty() => continue,
+            named => named,
+        };
         asked.extend(text.split(',').map(|attribute| attribute.trim().to_owned()));
     }
-    let known = |attribute: &String| ATTRIBUTES.contains(&attribute.as_str());
-    if !asked.is_empty() && asked.iter().all(known) {
-        Ok(asked)
-    } else {
-        Err(S3Error::argument(
-            name,
-            asked.join(","),
-            "Invalid attribute name specified.",
-        ))
+    if asked.is_empty() {
+        let why = "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty";
+        return Err(S3Error::new(Code::InvalidRequest, why));
+    }
+    let known = |attribute: &&String| ATTRIBUTES.contains(&attribute.as_str());
+    match asked.iter().find(|attribute| !known(attribute)) {
+        Some(unknown) => {
+            let why = "Invalid attribute name specified.";
+            Err(S3Error::argument(name, unknown, why))
+        }
+        None => Ok(asked),
     }
 }
 

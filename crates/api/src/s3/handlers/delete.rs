@@ -121,7 +121,8 @@ struct Entry {
 fn parse(document: &[u8]) -> S3Result<(Vec<Entry>, bool)> {
     let root = xml::parse(document, "Delete")?;
     let elements = root.only(&["Object", "Quiet"])?;
-    let quiet = root.child_flag("Quiet")?;
+    let quiet = root.child_text("Quiet")?;
+    let quiet = quiet.is_some_and(|text| text.trim().eq_ignore_ascii_case("true"));
     let objects: Vec<_> = elements.iter().filter(|e| e.name == "Object").collect();
     if objects.is_empty() || objects.len() > MAX_KEYS {
         return Err(Code::MalformedXML.into());
@@ -134,7 +135,7 @@ fn parse_entry(object: &Element) -> S3Result<Entry> {
     object.only(&["Key", "VersionId", "ETag", "LastModifiedTime", "Size"])?;
     let key = object.required_text("Key")?;
     if key.is_empty() {
-        return Err(Code::MalformedXML.into());
+        return Err(Code::UserKeyMustBeSpecified.into());
     }
     Ok(Entry {
         key: key.to_owned(),

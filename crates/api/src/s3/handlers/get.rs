@@ -337,9 +337,13 @@ fn set_checksum_header(
     head: &ObjectHead,
     selected: &Selected,
 ) -> S3Result<()> {
-    let asked = single_header(headers, "x-amz-checksum-mode")?;
-    if !asked.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
-        return Ok(());
+    match single_header(headers, "x-amz-checksum-mode")? {
+        None => return Ok(()),
+        Some(mode) if mode.eq_ignore_ascii_case("ENABLED") => {}
+        Some(_) => {
+            let why = "Value for x-amz-checksum-mode header is invalid.";
+            return Err(S3Error::new(Code::InvalidRequest, why));
+        }
     }
     let Some(whole) = &head.checksum else {
         return Ok(());

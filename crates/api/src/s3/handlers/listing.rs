@@ -8,7 +8,7 @@ use super::encoding::{Encoding, count_parameter};
 use crate::s3::auth::{Authorised, OnBucket};
 use crate::s3::call::Call;
 use crate::s3::checksum;
-use crate::s3::error::{S3Error, S3Result};
+use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::metadata;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
@@ -124,7 +124,17 @@ pub(super) fn write_fields(xml: &mut Writer, head: &ObjectHead, owner: Option<&O
 
 /// Answers ListObjects.
 pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let marker = call.target.query.single("marker")?;
+    let query = &call.target.query;
+    for (name, called) in [
+        ("continuation-token", "continuation-token"),
+        ("start-after", "startAfter"),
+    ] {
+        if query.has(name) {
+            let why = format!("{called} only supported in REST.GET.BUCKET with list-type=2");
+            return Err(of_other_version(name, why));
+        }
+    }
+    let marker = query.single("marker")?;
     let mut page = Page::of(call, on, marker).await?;
     let listing = &mut page.listing;
     page.encoding
@@ -140,7 +150,7 @@ pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
         }
     }
     page.write_entries(&mut xml, Some(&Owner::of_bucket(call.model, on.bucket())?));
-    Ok(respond::xml(xml))
+    answer(call, xml)
 }
 
 /// Answers ListObjectsV2.
@@ -152,6 +162,10 @@ pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
             version,
             "Invalid List Type specified in Request",
         ));
+    }
+    if query.has("marker") {
+        let why = "Marker unsupported with REST.GET.BUCKET in list-type=2";
+        return Err(of_other_version("marker", why));
     }
     let start_after = query.single("start-after")?;
     let token = query.single("continuation-token")?;
@@ -176,7 +190,19 @@ pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
         .then(|| Owner::of_bucket(call.model, on.bucket()))
         .transpose()?;
     page.write_entries(&mut xml, owner.as_ref());
-    Ok(respond::xml(xml))
+    answer(call, xml)
+}
+
+/// Returns the error for a parameter of the other version.
+fn of_other_version(name: &str, why: impl Into<String>) -> S3Error {
+    S3Error::new(Code::InvalidArgument, why.into()).with("ArgumentName", name)
+}
+
+/// Answers with a page. S3 tells the region with each.
+fn answer(call: &Call<'_>, page: Writer) -> S3Result<Answer> {
+    let mut answer = respond::xml(page);
+    respond::set(&mut answer, "x-amz-bucket-region", call.region)?;
+    Ok(answer)
 }
 
 /// Writes a token. It only says where to go on: a client that forges one sees no more than

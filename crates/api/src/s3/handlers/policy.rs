@@ -119,7 +119,10 @@ fn policy(on: &Authorised<OnBucket>) -> S3Result<&BucketPolicy> {
 pub async fn put_block(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "PublicAccessBlockConfiguration")?;
-    root.only(&BLOCKS)?;
+    if root.only(&BLOCKS)?.is_empty() {
+        let why = "Must specify at least one configuration.";
+        return Err(S3Error::new(Code::InvalidRequest, why));
+    }
     let mut values = [false; 4];
     for (name, value) in BLOCKS.iter().zip(&mut values) {
         *value = match root.child_text(name)?.map(str::trim) {

@@ -295,12 +295,14 @@ fn end(page: &UploadPage) -> Option<(&str, Option<Id>)> {
     upload.max(prefix)
 }
 
-/// Writes the markers of the next page, if there is one.
+/// Writes the markers of the next page: S3 does also on the last one.
 fn write_next(xml: &mut Writer, page: &UploadPage, encoding: Encoding) -> S3Result<()> {
-    let Some((key, id)) = end(page).filter(|_| page.truncated) else {
-        return Ok(());
+    let (key, id) = end(page).unwrap_or_default();
+    let marker = match page.truncated {
+        true => encoding.marker(key)?,
+        false => encoding.name(key),
     };
-    xml.text("NextKeyMarker", &encoding.marker(key)?);
+    xml.text("NextKeyMarker", &marker);
     xml.text(
         "NextUploadIdMarker",
         &id.map(|id| id.to_string()).unwrap_or_default(),

@@ -206,8 +206,11 @@ fn refusals_of_whole_configurations() {
     assert_eq!(all(""), Err(Code::MalformedXML));
     assert_eq!(all(&(rule("a") + &rule("a"))), Err(Code::InvalidArgument));
     assert!(all(&(rule("") + &rule(""))).is_ok());
-    let old = |id: &str| rule(id).replace("<Filter/>", "<Prefix>a</Prefix>");
+    let old = |id: &str| rule(id).replace("<Filter/>", &format!("<Prefix>{id}</Prefix>"));
     assert!(all(&(old("a") + &old("b"))).is_ok());
+    for overlapping in [old("a") + &old("ab"), old("ab") + &old("b") + &old("a")] {
+        assert_eq!(all(&overlapping), Err(Code::InvalidRequest));
+    }
     for mixed in [old("a") + &rule("b"), rule("a") + &old("b")] {
         assert_eq!(all(&mixed), Err(Code::InvalidRequest));
     }

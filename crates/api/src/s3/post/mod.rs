@@ -59,7 +59,10 @@ impl Fields {
     /// `InvalidArgument` that names it.
     pub fn required(&self, name: &str) -> S3Result<&str> {
         self.get(name).ok_or_else(|| {
-            let why = format!("Bucket POST must contain a field named '{name}'.");
+            let why = format!(
+                "Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the \
+                 fields."
+            );
             S3Error::argument(name, "", why)
         })
     }

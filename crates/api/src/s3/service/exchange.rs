@@ -2,7 +2,7 @@
 
 use archipel_model::{Cause, Creation};
 use http::request::Parts;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, header};
 
 use super::Shared;
 use crate::iam;
@@ -109,7 +109,7 @@ async fn respond_to(
     let signed = call.identify(parts, &shared.verifier, version_2).await?;
     let Some((caller, signer)) = signed else {
         let lookup = |id: &str| Ok(shared.frontend.model.access_key(id)?);
-        return respond_to_anonymous(shared, call, &lookup, routed).await;
+        return respond_to_anonymous(shared, call, parts, &lookup, routed).await;
     };
     let operation = routed?;
     check_headers(call.headers)?;
@@ -122,6 +122,7 @@ async fn respond_to(
 async fn respond_to_anonymous(
     shared: &Shared,
     call: &mut Call<'_>,
+    parts: &Parts,
     lookup: Lookup<'_>,
     routed: S3Result<Operation>,
 ) -> S3Result<Answer> {
@@ -145,8 +146,17 @@ async fn respond_to_anonymous(
             call.set_payload(unsigned_payload(call.headers)?, None)?;
             handlers::dispatch(call, &Caller::anonymous(), operation).await
         }
+        // A form that is sent to the address of an object, not of its bucket: the author of the page should see why.
+        Err(error) if error.code() == Code::MethodNotAllowed && is_form(parts) => Err(error),
         Err(_) => Err(Code::AccessDenied.into()),
     }
+}
+
+/// Returns true for a form, as browsers send it.
+fn is_form(parts: &Parts) -> bool {
+    let kind = parts.headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok());
+    parts.method == Method::POST && kind.is_some_and(|kind| kind.starts_with("multipart/form-data"))
 }
 
 /// Refuses operations that S3 takes with a signature only, whatever policies allow.
