@@ -93,8 +93,8 @@ fn check_forms(rules: &[LifecycleRule]) -> S3Result<()> {
     }
 }
 
-/// Checks that no two rules of the old form do the same to one object. With filters it is decided when an object
-/// expires: the earlier of two expiries counts.
+/// Checks that no two enabled rules of the old form have the same action for one object. Rules with filters may
+/// overlap: the earliest expiry counts.
 fn check_overlaps(rules: &[LifecycleRule]) -> S3Result<()> {
     let asks = |rule: &LifecycleRule, action: &str| match action {
         "Expiration" => rule.expiration.is_some(),
@@ -113,7 +113,7 @@ fn check_overlaps(rules: &[LifecycleRule]) -> S3Result<()> {
             .filter(counts)
             .map(|rule| rule.filter.prefix.as_deref().unwrap_or_default())
             .collect();
-        // Each prefix then follows those that it begins with.
+        // A prefix that begins another one then also begins the one right after itself.
         prefixes.sort_unstable();
         let mut pairs = prefixes.windows(2);
         if let Some([one, two]) = pairs.find(|pair| pair[1].starts_with(pair[0])) {

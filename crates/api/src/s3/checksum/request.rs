@@ -82,8 +82,8 @@ impl Expected {
     /// Checks that the checksum whose algorithm a header announces is present.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] if there is none, or if it is of another algorithm. Of the latter the reference of
-    /// PutObject says `BadDigest`, but S3 answers so.
+    /// [`Code::InvalidRequest`] if there is none, or if it is of another algorithm. For another algorithm, AWS's reference
+    /// of PutObject names `BadDigest`, but S3 answers `InvalidRequest`.
     pub fn check_announced(&self, headers: &HeaderMap, name: &str) -> S3Result<()> {
         let Some(value) = headers.get(name) else {
             return Ok(());
@@ -94,7 +94,7 @@ impl Expected {
                 "{name} specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found."
             ),
             (Some(a), Some(b)) if a == b => return Ok(()),
-            (None, _) | (Some(_), Some(_)) => format!("Value for {name} header is invalid."),
+            _ => format!("Value for {name} header is invalid."),
         };
         Err(S3Error::new(Code::InvalidRequest, why))
     }

@@ -63,7 +63,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     Ok(answer)
 }
 
-/// Returns the attributes that are asked for, of all headers of that name. Commas at their end say nothing.
+/// Returns the attributes that are asked for, of all headers of that name. Commas at the end of a header are left out.
 fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
     let name = "x-amz-object-attributes";
     let mut asked = Vec::new();

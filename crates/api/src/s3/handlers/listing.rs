@@ -198,7 +198,7 @@ fn of_other_version(name: &str, why: impl Into<String>) -> S3Error {
     S3Error::new(Code::InvalidArgument, why.into()).with("ArgumentName", name)
 }
 
-/// Answers with a page. S3 tells the region with each.
+/// Answers with a page. As in S3, a header tells the region.
 fn answer(call: &Call<'_>, page: Writer) -> S3Result<Answer> {
     let mut answer = respond::xml(page);
     respond::set(&mut answer, "x-amz-bucket-region", call.region)?;

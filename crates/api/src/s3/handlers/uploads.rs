@@ -295,7 +295,7 @@ fn end(page: &UploadPage) -> Option<(&str, Option<Id>)> {
     upload.max(prefix)
 }
 
-/// Writes the markers of the next page: S3 does also on the last one.
+/// Writes the markers of the next page. S3 writes them on the last page, too.
 fn write_next(xml: &mut Writer, page: &UploadPage, encoding: Encoding) -> S3Result<()> {
     let (key, id) = end(page).unwrap_or_default();
     let marker = match page.truncated {

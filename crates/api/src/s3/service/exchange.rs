@@ -11,6 +11,7 @@ use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::endpoint::{Learned, RequestHead, Responded};
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::post::FormReader;
 use crate::s3::respond::Answer;
 use crate::s3::route::{ObjectOp, Operation, refuse_headers, route};
 use crate::s3::sigv4::{Lookup, unsigned_payload};
@@ -156,7 +157,7 @@ async fn respond_to_anonymous(
 fn is_form(parts: &Parts) -> bool {
     let kind = parts.headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok());
-    parts.method == Method::POST && kind.is_some_and(|kind| kind.starts_with("multipart/form-data"))
+    parts.method == Method::POST && kind.is_some_and(|kind| FormReader::new(kind).is_ok())
 }
 
 /// Refuses operations that S3 takes with a signature only, whatever policies allow.
