@@ -8,8 +8,9 @@ use crate::acl::{Acl, Ownership, PublicAccessBlock};
 use crate::action::{Action, Level};
 use crate::context::Context;
 use crate::identity::Identity;
-use crate::policy::{ARN, Asked, Effect, Policy};
+use crate::policy::{Asked, Effect, Policy};
 use crate::principal::Principal;
+use crate::resource::resource_arn;
 
 /// What a principal wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -196,14 +197,6 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Returns the ARN of the resource of a request.
-fn resource(request: &Request<'_>) -> String {
-    match request.key {
-        Some(key) => format!("{ARN}{}/{key}", request.bucket),
-        None => format!("{ARN}{}", request.bucket),
-    }
-}
-
 /// Returns the reason if a policy of the principal denies what is asked.
 pub(crate) fn denial(identity: &Identity, asked: &Asked<'_>) -> Option<Reason> {
     let by_identity = identity.denies(asked).map(Reason::IdentityDenies);
@@ -216,7 +209,7 @@ pub fn decide(request: &Request<'_>, inputs: &Inputs<'_>) -> Decision {
         request.action,
         Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy
     );
-    let resource = resource(request);
+    let resource = resource_arn(request.bucket, request.key);
     let asked = Asked {
         principal: request.principal,
         action: request.action,

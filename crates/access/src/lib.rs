@@ -21,6 +21,7 @@
 //! | [`action`] | the actions of S3, IAM and STS, their resources, the grant that includes each |
 //! | [`principal`] | who asks, and how policies name principals |
 //! | [`context`] | the condition keys of a request |
+//! | [`resource`] | the ARNs of buckets and objects |
 //! | [`policy`] | policies: reading and matching |
 //! | `json` | JSON without repeated members |
 //! | `pattern` | wildcards and policy variables |
@@ -43,6 +44,7 @@ pub mod malformed;
 mod pattern;
 pub mod policy;
 pub mod principal;
+pub mod resource;
 
 #[cfg(test)]
 mod tests;
@@ -56,3 +58,4 @@ pub use identity::Identity;
 pub use malformed::Malformed;
 pub use policy::Policy;
 pub use principal::{ACCOUNT, Principal};
+pub use resource::{bucket_arn, resource_arn, resource_of_arn};

@@ -14,9 +14,6 @@ use crate::principal::{Principal, Principals};
 /// The largest policy, in bytes.
 pub const MAX_POLICY_BYTES: usize = 20 << 10;
 
-/// The beginning of the ARNs of buckets and objects.
-pub(crate) const ARN: &str = "arn:aws:s3:::";
-
 /// What a policy is attached to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind<'a> {

@@ -1,12 +1,13 @@
 //! Reads policies strictly.
 
-use super::{ARN, Effect, Kind, Listed, Statement};
+use super::{Effect, Kind, Listed, Statement};
 use crate::action::{ActionSet, ResourceKind};
 use crate::condition::{Condition, keys};
 use crate::json::Json;
 use crate::malformed::Malformed;
 use crate::pattern::{self, Syntax, Template};
 use crate::principal::Principals;
+use crate::resource::bucket_arn;
 
 /// The elements of a statement.
 const ELEMENTS: [&str; 9] = [
@@ -306,7 +307,7 @@ impl Reader<'_> {
         let Kind::Bucket(Some(bucket)) = self.kind else {
             return true;
         };
-        let (pattern, bucket) = (template.widest(), format!("{ARN}{bucket}"));
+        let (pattern, bucket) = (template.widest(), bucket_arn(bucket));
         match kind {
             ResourceKind::Account | ResourceKind::Identity => false,
             ResourceKind::Bucket => pattern::matches(&pattern, &bucket),

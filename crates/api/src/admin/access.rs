@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use archipel_access::{
     Action, Context, Inputs, Policy, Principal, PublicAccessBlock, Request, ResourceKind, decide,
+    resource_arn, resource_of_arn,
 };
 use archipel_model::{Bucket, BucketPolicy, Error, ObjectHead, Subject};
 use axum::extract::State;
@@ -82,10 +83,7 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
         allowed: decision.is_allowed(),
         reason: decision.reason().to_string(),
         action: action.name().to_owned(),
-        resource: match key {
-            Some(key) => format!("arn:aws:s3:::{}/{key}", request.bucket),
-            None => format!("arn:aws:s3:::{}", request.bucket),
-        },
+        resource: resource_arn(request.bucket, key),
         principal: principal.arn(),
         context: context
             .iter()
@@ -108,8 +106,7 @@ impl Asked<'_> {
     fn read(ask: &Explain) -> Result<Asked<'_>, Refusal> {
         let unknown = || Refusal::invalid(format!("{:?} is no action of S3", ask.action));
         let action = Action::of_name(&ask.action).ok_or_else(unknown)?;
-        let resource = ask.resource.strip_prefix("arn:aws:s3:::");
-        let resource = resource.unwrap_or(&ask.resource);
+        let resource = resource_of_arn(&ask.resource).unwrap_or(&ask.resource);
         let (bucket, key) = match resource.split_once('/') {
             Some((bucket, key)) => (bucket, Some(key).filter(|key| !key.is_empty())),
             None => (resource, None),

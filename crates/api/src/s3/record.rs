@@ -2,6 +2,7 @@
 //!
 //! Source: AWS, "Event message structure".
 
+use archipel_access::bucket_arn;
 use archipel_model::Event;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ fn record(
             "bucket": {
                 "name": event.bucket,
                 "ownerIdentity": { "principalId": owner.id() },
-                "arn": format!("arn:aws:s3:::{}", event.bucket),
+                "arn": bucket_arn(&event.bucket),
             },
             "object": object,
         },

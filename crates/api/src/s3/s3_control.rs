@@ -7,6 +7,7 @@
 //! Source: AWS, "ListTagsForResource", "TagResource" and "UntagResource" in the S3 Control API
 //! reference.
 
+use archipel_access::resource_of_arn;
 use archipel_model::Tags;
 use http::{HeaderMap, Method, Uri};
 
@@ -25,9 +26,6 @@ const VERSION: &str = "/v20180820/";
 
 /// The path of the account's Public Access Block.
 const ACCOUNT_BLOCK: &str = "/v20180820/configuration/publicAccessBlock";
-
-/// The beginning of a bucket's ARN.
-const BUCKET: &str = "arn:aws:s3:::";
 
 /// The namespace of the documents, as an attribute.
 const NAMESPACE: &str = " xmlns=\"http://awss3control.amazonaws.com/doc/2018-08-20/\"";
@@ -49,7 +47,7 @@ pub fn bucket(path: &str) -> S3Result<Option<String>> {
         return Ok(None);
     };
     let arn = decode_path(arn)?;
-    let bucket = arn.strip_prefix(BUCKET);
+    let bucket = resource_of_arn(&arn);
     match bucket.filter(|name| !name.is_empty() && !name.contains(['/', ':'])) {
         Some(name) => Ok(Some(name.to_owned())),
         None => {

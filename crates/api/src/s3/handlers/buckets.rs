@@ -1,6 +1,6 @@
 //! Operations on buckets.
 
-use archipel_access::{Action, Ownership};
+use archipel_access::{Action, Ownership, bucket_arn};
 use archipel_model::{Bucket, Error, Tags};
 use http::StatusCode;
 
@@ -113,7 +113,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnName>, tags: Tags) -> S3R
     }
     let mut answer = respond::empty(StatusCode::OK);
     respond::set(&mut answer, "location", &format!("/{name}"))?;
-    respond::set(&mut answer, "x-amz-bucket-arn", &arn_of(name))?;
+    respond::set(&mut answer, "x-amz-bucket-arn", &bucket_arn(name))?;
     Ok(answer)
 }
 
@@ -243,14 +243,14 @@ fn looks_like_region(text: &str) -> bool {
     }
 }
 
-fn arn_of(bucket: &str) -> String {
-    format!("arn:aws:s3:::{bucket}")
-}
-
 /// Answers HeadBucket.
 pub fn head(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let mut answer = respond::empty(StatusCode::OK);
-    respond::set(&mut answer, "x-amz-bucket-arn", &arn_of(&on.bucket().name))?;
+    respond::set(
+        &mut answer,
+        "x-amz-bucket-arn",
+        &bucket_arn(&on.bucket().name),
+    )?;
     respond::set(&mut answer, "x-amz-access-point-alias", "false")?;
     respond::set(&mut answer, "x-amz-bucket-region", call.region)?;
     Ok(answer)
