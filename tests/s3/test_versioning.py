@@ -128,6 +128,27 @@ def test_deleting_versions(s3, versioned):
     assert listed(s3, versioned) == []
 
 
+def test_several_versions_of_one_key_at_once(s3, bucket):
+    """As concurrent requests, the deletion of the null version would be overtaken by that of the key."""
+    kinds = range(4)
+    for kind in kinds:
+        put(s3, bucket, f"k{kind}", b"null")
+    set_versioning(s3, bucket, "Enabled")
+    ids = [put(s3, bucket, f"k{kind}", b"named") for kind in kinds]
+    null, bare = {"VersionId": "null"}, {}
+    wanted = []
+    for kind, order in enumerate([(null, bare), (bare, null), (null, {"VersionId": ids[2]}), (null, null)]):
+        wanted += [{"Key": f"k{kind}", **entry} for entry in order]
+    deleted = s3.delete_objects(Bucket=bucket, Delete={"Objects": wanted})
+    assert "Errors" not in deleted
+    told = [(entry["Key"], entry.get("VersionId")) for entry in deleted["Deleted"]]
+    assert told == [(entry["Key"], entry.get("VersionId")) for entry in wanted]
+    left = {(key, marker, version) for key, version, marker, _ in listed(s3, bucket)}
+    named = {(f"k{kind}", False, ids[kind]) for kind in (0, 1, 3)}
+    assert {entry for entry in left if not entry[1]} == named
+    assert sorted(key for key, marker, _ in left if marker) == ["k0", "k1"]
+
+
 def test_many_at_once(s3, versioned):
     ids = {key: put(s3, versioned, key, key.encode()) for key in ("a", "b", "c")}
     objects = [{"Key": "a"}, {"Key": "b", "VersionId": ids["b"]}, {"Key": "none"}]

@@ -1,5 +1,7 @@
 //! DeleteObject and DeleteObjects.
 
+use std::collections::BTreeMap;
+
 use archipel_access::{Action, Ownership};
 use archipel_model::{Condition, Deleted, Error, GivenVersion, Model, NotAnId};
 use futures_util::{StreamExt, stream};
@@ -24,7 +26,7 @@ const MAX_KEYS: usize = 1000;
 /// The beginning of condition keys about an object's tags.
 const EXISTING_TAG: &str = "s3:existingobjecttag/";
 
-/// The number of keys that are deleted at once: all keys of a request, so that distant nodes cost
+/// The number of keys whose entries are deleted at once: all keys of a request, so that distant nodes cost
 /// one round trip for all.
 const CONCURRENCY: usize = MAX_KEYS;
 
@@ -86,20 +88,22 @@ pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
     let (entries, quiet) = parse(&document)?;
     let call = &*call;
     let reading = Reading::of(call, on)?;
-    let mut decided = Vec::new();
-    for entry in entries {
+    let mut of_keys: BTreeMap<String, Vec<Decided>> = BTreeMap::new();
+    for (place, entry) in entries.into_iter().enumerate() {
         let permitted = permit(call, on, &entry, &reading);
-        decided.push((entry, permitted));
+        let of_key = of_keys.entry(entry.key.clone()).or_default();
+        of_key.push((place, entry, permitted));
         // Policies may make each decision long, and others want to be served meanwhile.
         tokio::task::yield_now().await;
     }
-    let results: Vec<_> = stream::iter(decided)
-        .map(|(entry, permitted)| delete_one(call, entry, permitted))
-        .buffered(CONCURRENCY)
+    let results: Vec<_> = stream::iter(of_keys.into_values())
+        .map(|of_key| delete_in_order(call, of_key))
+        .buffer_unordered(CONCURRENCY)
         .collect()
         .await;
+    let results: BTreeMap<_, _> = results.into_iter().flatten().collect();
     let mut xml = Writer::new("DeleteResult");
-    for (entry, result) in &results {
+    for (entry, result) in results.values() {
         match result {
             Ok(_) if quiet => {}
             Ok(deleted) => write_deleted(&mut xml, entry, deleted),
@@ -182,6 +186,9 @@ fn reads(on: &Authorised<OnObject>) -> Action {
     }
 }
 
+/// An entry, its place in the request, and whether it may be deleted.
+type Decided = (usize, Entry, S3Result<Permitted>);
+
 /// The permission to delete an object.
 struct Permitted {
     on: Authorised<OnObject>,
@@ -215,16 +222,21 @@ fn permit(
     })
 }
 
-async fn delete_one(
+/// Deletes what the entries of one key name, one after the other. At the same time, they would be in each
+/// other's way, and some of them would fail.
+async fn delete_in_order(
     call: &Call<'_>,
-    entry: Entry,
-    permitted: S3Result<Permitted>,
-) -> (Entry, S3Result<Deleted>) {
-    let result = match permitted {
-        Ok(permitted) => try_delete(call, &permitted, &entry).await,
-        Err(error) => Err(error),
-    };
-    (entry, result)
+    of_key: Vec<Decided>,
+) -> Vec<(usize, (Entry, S3Result<Deleted>))> {
+    let mut results = Vec::with_capacity(of_key.len());
+    for (place, entry, permitted) in of_key {
+        let result = match permitted {
+            Ok(permitted) => try_delete(call, &permitted, &entry).await,
+            Err(error) => Err(error),
+        };
+        results.push((place, (entry, result)));
+    }
+    results
 }
 
 async fn try_delete(call: &Call<'_>, permitted: &Permitted, entry: &Entry) -> S3Result<Deleted> {
