@@ -63,7 +63,7 @@ pub struct Operation<V> {
     memories: Vec<Memory>,
     /// The replicas that could not be asked in this round.
     failed: ReplicaSet,
-    /// The replicas that a read does without: others cannot store what these hold.
+    /// The replicas that the operation does without: others cannot store what these hold.
     left_out: ReplicaSet,
     /// The highest stamp seen, and the highest floor.
     highest: Stamp,
@@ -261,7 +261,10 @@ impl<V: RowValue> Operation<V> {
         if !outputs.is_empty() {
             return outputs;
         }
-        self.failed = self.left_out;
+        self.failed = match self.phase {
+            Phase::Writing { .. } => ReplicaSet::EMPTY,
+            _ => self.left_out,
+        };
         self.send_to(self.unanswered())
     }
 

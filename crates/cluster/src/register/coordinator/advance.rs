@@ -40,18 +40,28 @@ impl<V: RowValue> Operation<V> {
                 }
                 match self.obstacle(timeout) {
                     Some(Obstacle::Others) => self.refused_write(purpose, next),
-                    // Too few can store it: it is ahead of their clocks, or their disks are full.
+                    // Too few can store it: it is ahead of their clocks, their disks are full, or its
+                    // blocks are lost.
                     Some(Obstacle::Failures)
-                        if self.kind == Kind::Read
+                        if self.was_found(&purpose)
                             && !accepted.without(self.left_out).is_empty() =>
                     {
-                        self.read_without(accepted)
+                        self.go_without(accepted, next)
                     }
                     Some(Obstacle::Failures) => self.end(self.cannot_go_on()),
                     None => Vec::new(),
                 }
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns true if the version that is written is one that the operation found, and not its own.
+    fn was_found(&self, purpose: &Purpose<V>) -> bool {
+        match purpose {
+            Purpose::Put => false,
+            Purpose::Prepare => true,
+            Purpose::End(_) => self.kind == Kind::Read || self.resolves(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use archipel_base::Stamp;
 
-use super::state::{Memory, Phase, Promise, Purpose, Report};
+use super::state::{Kind, Memory, Phase, Promise, Purpose, Report};
 use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output, RowValue};
 use crate::register::message::{Answer, Remembered, Request, Version};
 use crate::register::quorum::ReplicaSet;
@@ -13,7 +13,7 @@ impl<V: RowValue> Operation<V> {
         self.round += 1;
         self.refused = ReplicaSet::EMPTY;
         self.memories.clear();
-        self.failed = self.left_out;
+        self.failed = self.left_out.without(to);
         self.of_versions.held = ReplicaSet::EMPTY;
         self.send_to(to)
     }
@@ -26,12 +26,20 @@ impl<V: RowValue> Operation<V> {
         self.enter(phase, self.quorums().all().without(self.left_out))
     }
 
-    /// Reads again without the replicas that hold a version which the others cannot store. If a
-    /// quorum of the others agrees on an older version, that one is chosen, and nothing newer was
-    /// before they answered.
-    pub(super) fn read_without(&mut self, holders: ReplicaSet) -> Vec<Output<V>> {
+    /// Goes on without the replicas that hold a version which the others cannot store. If a quorum
+    /// of the others agrees on an older version, that one is chosen, and nothing newer was before they
+    /// answered. If a quorum of the others promises a ballot, what they do not hold is not chosen, and
+    /// will not be under a lower one.
+    pub(super) fn go_without(
+        &mut self,
+        holders: ReplicaSet,
+        next: &mut NextStamp<'_>,
+    ) -> Vec<Output<V>> {
         self.left_out = self.left_out.union(holders);
-        self.begin_reading(true)
+        match self.kind {
+            Kind::Read => self.begin_reading(true),
+            _ => self.prepare(next),
+        }
     }
 
     pub(super) fn prepare(&mut self, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
@@ -41,7 +49,7 @@ impl<V: RowValue> Operation<V> {
             ballot,
             promises: Vec::new(),
         };
-        self.enter(phase, self.quorums().all())
+        self.enter(phase, self.quorums().all().without(self.left_out))
     }
 
     pub(super) fn put(&mut self, stamp: Stamp, value: Option<V>) -> Vec<Output<V>> {

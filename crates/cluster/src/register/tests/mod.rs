@@ -11,6 +11,7 @@ use super::rules::Rules;
 mod epochs;
 mod floors;
 mod forgotten;
+mod lost;
 mod refused;
 mod transcripts;
 mod versions;
@@ -21,6 +22,8 @@ struct Replicas {
     cells: Vec<Cell<u32>>,
     recent: Vec<Recent>,
     down: ReplicaSet,
+    /// A value that no replica can store any more: its content is lost.
+    lost: Option<u32>,
     guard_holds: bool,
     now: u64,
 }
@@ -35,6 +38,7 @@ impl Replicas {
             recent: recent.collect(),
             cells,
             down: ReplicaSet::EMPTY,
+            lost: None,
             guard_holds: true,
             now: 1000,
         }
@@ -64,6 +68,14 @@ impl Replicas {
         step.answer
     }
 
+    /// Returns true if the request writes the lost value to a replica that does not hold it.
+    fn cannot_store(&self, to: usize, request: &Request<u32>) -> bool {
+        let Request::Write { version, .. } = request else {
+            return false;
+        };
+        self.lost.is_some() && version.value == self.lost && self.cells[to].value != self.lost
+    }
+
     fn restart(&mut self, replica: usize) {
         let bounds = Bounds::without_floors(self.now, 60_000);
         self.recent[replica] = Recent::forgotten(Rules::CORRECT, &self.cells[replica], &bounds);
@@ -84,7 +96,7 @@ impl Replicas {
                 match output {
                     Output::Send { to, round, request } => {
                         rounds = rounds.max(round);
-                        if self.down.contains(to) {
+                        if self.down.contains(to) || self.cannot_store(to, &request) {
                             more.extend(operation.on_failure(to, round, &mut clock.next()));
                         } else {
                             let answer = self.answer(to, request);

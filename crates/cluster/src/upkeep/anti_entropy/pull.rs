@@ -6,7 +6,7 @@ use std::time::Duration;
 use archipel_base::{PartitionId, Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
-use archipel_storage::{Payload, RowKey, Value};
+use archipel_storage::{BlockRef, Payload, RowKey, Value};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream;
@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::node::replica::{Applied, Offer};
 use crate::node::wire::method;
 use crate::register::Version;
+use crate::upkeep::repair::BlockCopy;
 
 /// How many units of rows a pass applies at once.
 const UNITS: usize = 4;
@@ -91,8 +92,13 @@ impl Pass {
         let apply = |offer| self.upkeep.apply(address, key, offer);
         let applied = match (apply(offer.clone()).await, payload) {
             (Err(storage::Error::NoBlock(_)), Some(payload)) => {
-                let _held = self.bring_blocks(key.partition, &payload).await?;
-                apply(offer).await?
+                match self.bring_blocks(key.partition, &payload).await {
+                    Ok(_held) => apply(offer).await?,
+                    Err(error) => {
+                        let blocks = payload.blocks();
+                        return self.give_up(key, stamp, blocks, error).await;
+                    }
+                }
             }
             (applied, _) => applied?,
         };
@@ -110,6 +116,58 @@ impl Pass {
             }
         }
         Ok(())
+    }
+
+    /// Handles a version whose blocks cannot be brought here, for the reason `error`. Usually the row
+    /// waits. But if a quorum goes on without the version, its write was never acknowledged; and if the
+    /// node that holds it has lost its blocks, no other replica can ever store it. Settling overwrites
+    /// it then, or the replicas would differ for ever.
+    async fn give_up(
+        &self,
+        key: &RowKey,
+        stamp: Stamp,
+        blocks: &[BlockRef],
+        error: Error,
+    ) -> Result<(), Error> {
+        if !self.may_settle(key, stamp)? {
+            return Err(error);
+        }
+        let of_quorum = self.upkeep.read_whole(key, true).await?;
+        if !self.is_behind(key, stamp).await? {
+            return Ok(());
+        }
+        if of_quorum.stamp >= stamp || !self.are_lost_there(blocks).await? {
+            return Err(error);
+        }
+        self.upkeep.settle(key).await?;
+        let key = key.key.escape_ascii();
+        tracing::info!(%key, "a write that was never acknowledged and whose blocks are lost was overwritten");
+        Ok(())
+    }
+
+    /// Returns true if it makes sense to settle a row because of a version of this stamp. All replicas must
+    /// be here. A version from the future would stay above what is written now. A kept row has no
+    /// ballots: others lack it while the version is in their object's row.
+    fn may_settle(&self, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
+        let upkeep = &self.upkeep;
+        let group = upkeep.group(key.partition)?;
+        let mut nodes = group.members.iter().map(|member| &member.node.node);
+        let is_kept = (upkeep.replica.hooks().kept_in)(key).is_some();
+        Ok(!is_kept
+            && stamp.millis() <= upkeep.now_ms()
+            && nodes.all(|node| !group.is_away(upkeep.peers.as_ref(), node)))
+    }
+
+    /// Returns true if the other node says that it has no good copy of one of the blocks.
+    async fn are_lost_there(&self, blocks: &[BlockRef]) -> Result<bool, Error> {
+        for block in blocks {
+            let told = self.upkeep.ask_for_block(self.node(), block.hash).await;
+            match told.map_err(Error::Unavailable)?.copy {
+                BlockCopy::Missing | BlockCopy::Damaged => return Ok(true),
+                BlockCopy::Unneeded | BlockCopy::Good | BlockCopy::Unreadable => {}
+            }
+        }
+        Ok(false)
     }
 
     /// Waits before some rows if a checker asks for it, so that the row is old when it is applied.

@@ -150,7 +150,7 @@ impl Upkeep {
     }
 
     /// Asks a node what it knows of a block.
-    pub(super) async fn ask_for_block(
+    pub(in crate::upkeep) async fn ask_for_block(
         self: &Arc<Upkeep>,
         node: NodeId,
         hash: BlockHash,
