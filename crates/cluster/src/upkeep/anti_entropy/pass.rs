@@ -317,7 +317,8 @@ impl Pass {
                 let (partition, _) = *left.get(usize::from(index))?;
                 Some((RowKey { partition, key }, stamp))
             });
-            let newer = self.newer(candidates.collect()).await?;
+            let (newer, are_readable) = self.newer(candidates.collect()).await?;
+            whole &= are_readable;
             whole &= self.pull(newer).await?;
             after = match end.filter(|_| more) {
                 None => break,
@@ -330,24 +331,27 @@ impl Pass {
         Ok(whole)
     }
 
-    /// Returns the candidates that are older here or missing.
-    async fn newer(&self, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Error> {
+    /// Returns the candidates that are older here or missing, and true if all rows here can be read. A
+    /// damaged row is passed over, because it must not keep the other rows from this node.
+    async fn newer(&self, candidates: Vec<Candidate>) -> Result<(Vec<Candidate>, bool), Error> {
         let takes_below = self.options.faults.rules.breaks(Mutant::TakeBelowFloor);
         let look = move |rows: &RowReader<'_>| {
-            let mut newer = Vec::new();
+            let (mut newer, mut are_readable) = (Vec::new(), true);
             for (key, stamp) in candidates {
                 let floors = record::read(rows, key.partition)?;
                 // The row was deleted, or is here already.
                 let below = floors.is_some_and(|floors| stamp <= floors.agreed);
-                let held = rows.metadata(&key)?;
                 if below && !takes_below {
                     continue;
                 }
-                if held.is_none_or(|held| held.stamp < stamp) {
-                    newer.push((key, stamp));
+                match rows.metadata(&key) {
+                    Ok(Some(held)) if held.stamp >= stamp => {}
+                    Ok(_) => newer.push((key, stamp)),
+                    Err(archipel_storage::Error::Damaged(_)) => are_readable = false,
+                    Err(error) => return Err(error),
                 }
             }
-            Ok(newer)
+            Ok((newer, are_readable))
         };
         Ok(self.upkeep.store().read(look).await?)
     }

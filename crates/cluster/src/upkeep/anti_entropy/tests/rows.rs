@@ -1,7 +1,7 @@
 //! Rows and blocks arrive, and arrive intact.
 
 use archipel_base::{Stamp, Writer};
-use archipel_storage::engine::Durability;
+use archipel_storage::engine::{Durability, Engine, Tree};
 use archipel_storage::{Payload, RowTxn};
 
 use super::*;
@@ -239,6 +239,82 @@ async fn block_that_no_replica_has_makes_the_newer_row_come() {
     c.upkeep().retry_repairs();
     c.upkeep().repair_round().await.unwrap();
     assert_eq!(c.upkeep().repair_status().waiting, 0);
+}
+
+/// A write reached one replica alone, and had no answer. Then the disk with its blocks was lost. Nobody
+/// can store that version any more, so all replicas go back to the one before.
+#[tokio::test(start_paused = true)]
+async fn version_of_a_minority_whose_blocks_are_lost_is_overwritten() {
+    let world = three(7).await;
+    let [a, b, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    a.write(&key("k"), Some(value("old")), durable())
+        .await
+        .unwrap();
+    run_anti_entropy_everywhere(&world);
+    tokio::time::sleep(LONG).await;
+    let upload = c.store().appender();
+    let block = upload.append(Bytes::from(vec![3; 9000])).await.unwrap();
+    upload.sync().await.unwrap();
+    let later = stamp(c.now_ms());
+    let new = Row {
+        promised: later,
+        stamp: later,
+        write: Id::default(),
+        value: Some(Value {
+            payload: Payload::Blocks(vec![block]),
+            ..value("new")
+        }),
+    };
+    let set = move |txn: &mut RowTxn<'_>| txn.set(&key("k"), &new);
+    c.store().transact(Durability::Fsync, set).await.unwrap();
+    drop(upload);
+    world.disks[2].flip(1, 100, 1);
+    c.upkeep().note_damaged([block.hash]);
+    assert_eq!(c.upkeep().repair_round().await.unwrap().failed, 1);
+
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    for node in [a, b, c] {
+        let row = node.store().read(|rows| rows.row(&key("k"))).await.unwrap();
+        assert_eq!(row.unwrap().value, Some(value("old")));
+        assert_eq!(digest(a).await, digest(node).await);
+    }
+    c.upkeep().retry_repairs();
+    c.upkeep().repair_round().await.unwrap();
+    assert_eq!(c.upkeep().repair_status().waiting, 0);
+}
+
+/// A damaged row cannot be replaced. Rows beside it, of the same hour, arrive all the same.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_row_keeps_no_other_row_away() {
+    let world = three(8).await;
+    let [a, c] = [&world.nodes[0], &world.nodes[2]];
+    let old = Some(value("old"));
+    a.write(&key("rotten"), old, durable()).await.unwrap();
+    tokio::time::sleep(LONG).await;
+    world.isolate(2);
+    for name in ["rotten", "a", "z"] {
+        let new = Some(value("new"));
+        a.write(&key(name), new, durable()).await.unwrap();
+    }
+    tokio::time::sleep(LONG).await;
+    let place = [&[0, 0], &b"rotten"[..]].concat();
+    let mut txn = world.engines[2].write().unwrap();
+    let row = txn.get(Tree::Rows, &place).unwrap().unwrap();
+    let mut row = row.into_owned();
+    row[20] ^= 4;
+    txn.put(Tree::Rows, &place, &row).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+
+    world.network.end_all_cuts();
+    let from_a = c.upkeep();
+    let pulled = from_a.pull_from(&world.ids[0], AntiEntropyOptions::default());
+    assert!(!pulled.await.unwrap(), "the damaged row is left");
+    for name in ["a", "z"] {
+        let row = c.store().read(move |rows| rows.row(&key(name))).await;
+        assert_eq!(row.unwrap().unwrap().value, Some(value("new")), "{name}");
+    }
+    let rotten = c.store().read(|rows| rows.metadata(&key("rotten"))).await;
+    assert!(matches!(rotten, Err(archipel_storage::Error::Damaged(_))));
 }
 
 /// A row with one other copy comes before a row with two.
