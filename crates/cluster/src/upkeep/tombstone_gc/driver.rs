@@ -204,26 +204,38 @@ impl Upkeep {
         }
     }
 
-    /// Asks all replicas that have not answered. Returns what comes next.
+    /// Asks all replicas that have not answered, the local one last. Returns what comes next.
+    ///
+    /// If the others refuse a floor, it may be ahead of the time, and this node's clock with it. Had the local
+    /// replica closed it, it would refuse all writes until then.
     async fn ask_all(
         self: &Arc<Upkeep>,
         group: &Group,
         round: &mut FloorRound<Bytes>,
         request: FloorRequest<Bytes>,
     ) -> Result<FloorOutput<Bytes>, Error> {
-        let asked = round.waiting().iter().map(|index| {
-            let request = request.clone();
-            async move { (index, self.ask_floor(group, index, request).await) }
-        });
-        let mut why = Error::Unavailable("no replica was asked".into());
-        let mut next = None;
-        for (index, answer) in join_all(asked).await {
-            match answer {
-                Ok(answer) => next = next.or(round.on_answer(index, answer)),
-                Err(error) => why = error,
+        let (local, others): (Vec<usize>, Vec<usize>) = round
+            .waiting()
+            .iter()
+            .partition(|index| group.is_local(*index));
+        let (mut next, mut trouble) = (None, None);
+        for some in [others, local] {
+            if trouble.is_some() {
+                break;
+            }
+            let asked = some.into_iter().map(|index| {
+                let request = request.clone();
+                async move { (index, self.ask_floor(group, index, request).await) }
+            });
+            for (index, answer) in join_all(asked).await {
+                match answer {
+                    Ok(answer) => next = next.or(round.on_answer(index, answer)),
+                    Err(error) => trouble = Some(error),
+                }
             }
         }
-        next.ok_or(why)
+        let nobody = || Error::Unavailable("no replica was asked".into());
+        next.ok_or_else(|| trouble.unwrap_or_else(nobody))
     }
 
     async fn ask_floor(

@@ -335,3 +335,26 @@ async fn partition_that_returns_during_its_purge_lacks_no_row() {
     let (found, is_whole) = return_in_the_middle_of_a_purge(broken).await;
     assert!(found < 8 && !is_whole, "the control does not work");
 }
+
+/// Of two nodes, neither corrects the other's clock. One that was wrong may not leave anything behind that
+/// refuses writes once it is right.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_ahead_closes_nothing() {
+    let latency = Duration::from_millis(20);
+    let world = World::new(2, 2, latency, 16, Hooks::NONE).await.unwrap();
+    let [a, b] = [&world.nodes[0], &world.nodes[1]];
+    a.write(&key("k"), Some(value("v")), durable())
+        .await
+        .unwrap();
+    a.write(&key("k"), None, durable()).await.unwrap();
+    world.set_clock_ahead(0, Duration::from_secs(10 * 3600));
+    run(&world);
+    tokio::time::sleep(LONG).await;
+    assert_eq!(a.upkeep().anti_entropy_status().floors.moved, 0);
+    world.set_clock_ahead(0, Duration::ZERO);
+    for node in [a, b] {
+        node.write(&key("k"), Some(value("v")), durable())
+            .await
+            .unwrap();
+    }
+}
