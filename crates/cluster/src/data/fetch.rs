@@ -113,13 +113,13 @@ impl Data {
             let offer = Offer::settled(version);
             self.apply(address, key, offer)
         };
-        if let (Err(storage::Error::NoBlock(_)), Some(payload)) =
-            (take(version.clone()).await, payload)
-        {
-            let _held = self.fetch_missing(key.partition, &payload).await?;
-            take(version).await?;
+        match (take(version.clone()).await, payload) {
+            (Err(storage::Error::NoBlock(_)), Some(payload)) => {
+                let _held = self.fetch_missing(key.partition, &payload).await?;
+                take(version).await.map(drop)
+            }
+            (taken, _) => taken.map(drop),
         }
-        Ok(())
     }
 
     pub(crate) async fn fetch_missing(
