@@ -264,13 +264,25 @@ fn store_cell(
     new: Cell<Value>,
     around: &Around,
 ) -> Result<(), storage::Error> {
+    let row = note_cell(txn, key, old, new, around)?;
+    txn.set(key, &row)
+}
+
+/// Notes what follows from the change of a cell. Returns the row to store.
+fn note_cell(
+    txn: &mut RowTxn<'_>,
+    key: &RowKey,
+    old: &Cell<Value>,
+    new: Cell<Value>,
+    around: &Around,
+) -> Result<Row, storage::Error> {
     if let Some(value) = old.value.as_ref().filter(|_| new.stamp != old.stamp)
         && let Some(work) = (around.hooks.on_replace)(key, value, new.value.as_ref())
     {
         txn.queue_push(&work)?;
     }
     around.tombstones.note(key.partition, &new);
-    txn.set(key, &row_of(new))
+    Ok(row_of(new))
 }
 
 pub(crate) fn cell_of(row: Row) -> Cell<Value> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
-use super::location::Entry;
+use super::location::{Entry, LocatedRecord};
 use super::sync::Ticket;
 use super::{Blocks, Pinned, index};
 use crate::engine::{Edit, ReadTxn, Result};
@@ -60,6 +60,25 @@ impl Change {
         } else {
             index::set_references(edit, &block.hash, &more)
         }
+    }
+
+    /// Adds a reference to a block that may be on no disk that can be used. So a row that has lost its
+    /// block can move, and the index can be rebuilt. If no disk holds the block, the index says so and
+    /// counts its references until a copy comes.
+    pub fn retain_anyway(&mut self, edit: &mut dyn Edit, block: &BlockRef) -> Result<()> {
+        match self.retain(edit, block) {
+            Err(Error::NoBlock(_)) => {}
+            done => return done,
+        }
+        let entry = index::entry(edit, &block.hash)?.unwrap_or(Entry {
+            located: LocatedRecord::nowhere(block),
+            references: 0,
+        });
+        let more = Entry {
+            references: entry.references + 1,
+            ..entry
+        };
+        index::insert(edit, &block.hash, &more)
     }
 
     /// Puts the retained blocks on stable storage. Call it before the engine's transaction is

@@ -5,12 +5,16 @@ use archipel_base::BlockHash;
 use super::record::HEADER_BYTES;
 use crate::engine::Result;
 use crate::error::Error;
+use crate::row::BlockRef;
 
 const VERSION: u8 = 1;
 const COMPRESSED: u8 = 1;
 const ENTRY_BYTES: usize = 32;
 const LOCATION_BYTES: usize = 14;
 const LOCATION_ENTRY_BYTES: usize = 42;
+
+/// The number that no disk has. The index names it for a block that rows refer to and no disk holds.
+pub const NO_DISK: u16 = u16::MAX;
 
 /// The alignment of records in segments.
 pub(super) const ALIGN_BYTES: u64 = 8;
@@ -75,6 +79,26 @@ impl DiskLocation {
 }
 
 impl LocatedRecord {
+    /// Returns the location of a block that no disk holds. Each block has one of its own, because the index
+    /// of locations needs it.
+    pub fn nowhere(block: &BlockRef) -> LocatedRecord {
+        let (segment, rest) = block.hash.0.split_first_chunk().unwrap_or((&[0; 4], &[]));
+        let offset = rest
+            .first_chunk()
+            .map_or(0, |eight| u64::from_be_bytes(*eight));
+        LocatedRecord {
+            location: DiskLocation {
+                disk: NO_DISK,
+                segment: u32::from_be_bytes(*segment) | 1,
+                // Far enough from the end that no record reaches over it.
+                offset: offset >> 1,
+            },
+            stored: 0,
+            len: block.len,
+            compressed: false,
+        }
+    }
+
     /// Returns the space that the record takes in its segment.
     pub fn record_bytes(&self) -> u64 {
         record_bytes(self.stored)

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::location::{DiskLocation, LocatedRecord};
+use super::location::{DiskLocation, LocatedRecord, NO_DISK};
 use super::pin_table::Unpinned;
 use super::volume::DiskState;
 use super::{Blocks, index};
@@ -63,7 +63,8 @@ impl Blocks {
     }
 
     fn reclaim_unpinned(&self, unpinned: &Unpinned) -> Result<()> {
-        let dead = self.take_dead(unpinned)?;
+        let mut dead = self.take_dead(unpinned)?;
+        dead.retain(|located| located.location.disk != NO_DISK);
         let mut empty_candidates: BTreeSet<(u16, u32)> =
             unpinned.empty_candidates.iter().copied().collect();
         empty_candidates.extend(

@@ -122,14 +122,27 @@ impl<'t> RowTxn<'t> {
     /// [`Error::Refused`] for an impossible row; [`Error::NoBlock`] if a block that the row refers
     /// to is not on this node. In both cases nothing has changed.
     pub fn set(&mut self, key: &RowKey, row: &Row) -> Result<()> {
+        self.set_row(key, row, false)
+    }
+
+    /// Does the same as [`set`](RowTxn::set) for a row whose content another row of this store has, and
+    /// gives up in the same transaction. Its blocks need not be on this node: it is no worse than
+    /// the other row.
+    pub fn take_over(&mut self, key: &RowKey, row: &Row) -> Result<()> {
+        self.set_row(key, row, true)
+    }
+
+    fn set_row(&mut self, key: &RowKey, row: &Row, anyway: bool) -> Result<()> {
         let bytes = codec::row_key(key)?;
         check(row)?;
         let old = match self.old(&bytes) {
             Err(Error::Damaged(why)) => self.recover_damaged(key, &bytes, &why)?,
             old => old?,
         };
-        let references = Difference::between(&old.blocks, row);
-        self.references.check(&self.overlay, &references.gained)?;
+        let references = Difference::between(&old.blocks, row, anyway);
+        if !anyway {
+            self.references.check(&self.overlay, &references.gained)?;
+        }
         let done = self.replace(key, &bytes, old.row, row, references);
         let done = if old.was_damaged {
             done.and_then(|()| self.recount_partition(key.partition))
@@ -239,7 +252,10 @@ impl<'t> RowTxn<'t> {
         references: Difference,
     ) -> Result<()> {
         for block in &references.gained {
-            self.references.retain(&mut self.overlay, block)?;
+            match references.anyway {
+                true => self.references.retain_anyway(&mut self.overlay, block)?,
+                false => self.references.retain(&mut self.overlay, block)?,
+            }
         }
         for block in &references.lost {
             self.references.release(&mut self.overlay, block)?;
@@ -324,10 +340,12 @@ struct OldRow {
 struct Difference {
     gained: Vec<BlockRef>,
     lost: Vec<BlockRef>,
+    /// True if what is gained need not be here.
+    anyway: bool,
 }
 
 impl Difference {
-    fn between(old: &[BlockRef], new: &Row) -> Difference {
+    fn between(old: &[BlockRef], new: &Row, anyway: bool) -> Difference {
         let new = new.value.as_ref().map_or(&[][..], |v| v.payload.blocks());
         let mut mentions: BTreeMap<[u8; 32], i64> = BTreeMap::new();
         for block in old {
@@ -349,7 +367,11 @@ impl Difference {
                 lost.push(*block);
             }
         }
-        Difference { gained, lost }
+        Difference {
+            gained,
+            lost,
+            anyway,
+        }
     }
 }
 

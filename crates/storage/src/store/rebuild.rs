@@ -124,7 +124,11 @@ fn retain_all(
         for block in &mentions {
             match change.retain(&mut *txn, block) {
                 Ok(()) => rebuilt.references += 1,
-                Err(Error::NoBlock(_)) => rebuilt.missing += 1,
+                // The index counts it all the same. Otherwise another row with that block could free it.
+                Err(Error::NoBlock(_)) => {
+                    change.retain_anyway(&mut *txn, block)?;
+                    rebuilt.missing += 1;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -8,7 +8,7 @@ use archipel_storage::engine::Flow;
 use archipel_storage::{RowKey, RowReader, RowTxn, Value, VersionName, name_bytes};
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Around, cell_of, row_of, store_cell};
+use super::{Around, cell_of, note_cell, row_of};
 use crate::node::options::Hooks;
 use crate::node::wire::{About, RowCall};
 use crate::register::versions::{self, Kept, NEWEST, VersionReport};
@@ -100,7 +100,10 @@ pub(super) fn store(
             }
             txn.set(key, &row_of(cell.clone()))?;
         } else {
-            store_cell(txn, key, &old, cell.clone(), around)?;
+            // Its content was this replica's before. A block that was lost must not keep newer versions
+            // of the object from this replica.
+            let row = note_cell(txn, key, &old, cell.clone(), around)?;
+            txn.take_over(key, &row)?;
         }
     }
     Ok(())

@@ -229,6 +229,71 @@ fn a_rebuilt_index_has_exact_references() {
     assert_clean(&store);
 }
 
+/// The disk has lost a block that two rows refer to. The index counts them, so that a copy that comes later
+/// stays as long as one of them does.
+#[test]
+fn a_rebuilt_index_counts_references_to_lost_blocks() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1]);
+    write(&store, "b", 1, &[1]);
+    block_on(store.close()).unwrap();
+    drop(store);
+    clear_index(&parts);
+    let empty = Parts {
+        disk: Arc::new(MemoryDisk::new()),
+        ..parts
+    };
+    let rebuilt = block_on(Store::rebuild_blocks(empty.options(), &Arc::default())).unwrap();
+    assert_eq!((rebuilt.references, rebuilt.missing), (0, 2));
+    let store = empty.open();
+    assert!(!is_readable(&store, &blocks[0]));
+    // A new row needs a block that is here.
+    let row = with_blocks(1, blocks.clone());
+    let refused = block_on(store.transact(Durability::Fsync, move |txn| txn.set(&key("c"), &row)));
+    assert!(matches!(refused, Err(Error::NoBlock(_))), "{refused:?}");
+    // The same content is put again.
+    write(&store, "a", 2, &[1]);
+    assert!(is_readable(&store, &blocks[0]));
+    assert_clean(&store);
+    for (name, readable) in [("b", true), ("a", false)] {
+        let key = key(name);
+        block_on(store.transact(Durability::Fsync, move |txn| txn.forget(&key))).unwrap();
+        assert_eq!(is_readable(&store, &blocks[0]), readable, "{name}");
+    }
+    assert_clean(&store);
+}
+
+/// A row whose block is lost moves to another key, as an older version of an object does.
+#[test]
+fn a_row_without_its_block_can_be_taken_over() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1]);
+    block_on(store.close()).unwrap();
+    drop(store);
+    clear_index(&parts);
+    let empty = Parts {
+        disk: Arc::new(MemoryDisk::new()),
+        ..parts
+    };
+    block_on(Store::rebuild_blocks(empty.options(), &Arc::default())).unwrap();
+    let store = empty.open();
+    let moved = with_blocks(1, blocks.clone());
+    let newer = row(2, "newer");
+    let moves = move |txn: &mut crate::rows::RowTxn<'_>| {
+        txn.take_over(&key("kept"), &moved)?;
+        txn.set(&key("a"), &newer)
+    };
+    block_on(store.transact(Durability::Fsync, moves)).unwrap();
+    let found = block_on(store.read(|rows| rows.row(&key("kept")))).unwrap();
+    assert_eq!(found, Some(with_blocks(1, blocks.clone())));
+    // Its content comes back, and stays.
+    drop(appender(&store, &[1]));
+    assert!(is_readable(&store, &blocks[0]));
+    assert_clean(&store);
+}
+
 #[test]
 fn a_store_opens_only_after_an_interrupted_rebuild_is_repeated() {
     let parts = Parts::new();
