@@ -17,13 +17,14 @@ pub async fn forever(blocks: Arc<Blocks>) {
     let mut empty = BTreeSet::new();
     loop {
         for disk in leaving(&blocks).await {
-            if empty.contains(&disk) {
-                continue;
-            }
             match walk(&blocks, disk).await {
-                Ok(true) => {
+                Ok(true) if empty.insert(disk) => {
                     tracing::info!(disk, "the disk is empty and may be removed");
-                    empty.insert(disk);
+                }
+                Ok(true) => {}
+                // An upload that began before may have brought a block back.
+                Ok(false) if empty.remove(&disk) => {
+                    tracing::warn!(disk, "the disk is not empty: do not remove it yet");
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -60,5 +61,5 @@ async fn walk(blocks: &Arc<Blocks>, disk: u16) -> archipel_storage::engine::Resu
     if unreadable > 0 {
         tracing::error!(disk, unreadable, "unreadable blocks stay on the disk");
     }
-    Ok(moved == 0 && unreadable == 0)
+    Ok(moved == 0 && unreadable == 0 && !blocks.keeps_unindexed_on(disk))
 }

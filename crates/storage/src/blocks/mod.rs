@@ -273,6 +273,17 @@ impl Blocks {
             .collect()
     }
 
+    /// Returns true if the index names a block on the disk of this number. Blocks the thread.
+    pub fn names_disk(&self, disk: u16) -> Result<bool> {
+        Ok(index::last_of(&*self.engine.read()?, disk)?.is_some())
+    }
+
+    /// Returns true if an upload or a reader may still need a record on the disk that the index does not
+    /// name.
+    pub fn keeps_unindexed_on(&self, disk: u16) -> bool {
+        self.pin_table.has_on(disk)
+    }
+
     /// Starts or stops draining a disk.
     pub fn set_draining(&self, disk: u16, draining: bool) -> Result<()> {
         self.volume(disk)?.set_draining(draining);

@@ -211,6 +211,14 @@ impl PinTable {
         records
     }
 
+    /// Returns true if a record on this disk must be kept although the index may not name it.
+    pub fn has_on(&self, disk: u16) -> bool {
+        let first = DiskLocation::first_of(disk, 0);
+        let state = self.state.lock();
+        let next = state.unindexed.range(first..).next();
+        next.is_some_and(|(location, _)| location.disk == disk)
+    }
+
     /// Returns the end of the last kept record before `location` in its segment.
     pub fn end_before(&self, location: DiskLocation) -> Option<u64> {
         let first = DiskLocation::first_of(location.disk, location.segment);

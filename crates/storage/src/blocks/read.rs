@@ -47,6 +47,12 @@ impl Blocks {
         volume.is_some_and(|volume| volume.state() != DiskState::Failed)
     }
 
+    /// Returns true if blocks should leave the disk: it failed, is gone, or is being drained.
+    pub(super) fn leaves(&self, disk: u16) -> bool {
+        let volume = self.volumes.get(&disk);
+        volume.is_none_or(|volume| volume.state() != DiskState::Active)
+    }
+
     /// Returns the location of a block. The block must be pinned, so that it stays there.
     pub(super) fn locate(&self, hash: &BlockHash) -> Result<Option<LocatedRecord>> {
         // Look in the index first: a pinned block is in the pin table before it leaves the index.

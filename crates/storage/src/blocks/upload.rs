@@ -122,7 +122,7 @@ impl BlockAppender {
 /// The copy that was found under a block's name.
 enum Found {
     Good(LocatedRecord),
-    /// The copy is damaged, or on a disk that failed or is gone.
+    /// The copy is damaged, or on a disk that failed, is gone or is being drained.
     Bad,
     Nothing,
 }
@@ -161,7 +161,9 @@ impl Blocks {
         let Some(located) = self.locate(hash)? else {
             return Ok(Found::Nothing);
         };
-        if !self.is_usable(&located) || self.damaged.lock().contains_key(hash) {
+        // A disk that is drained may be removed before the upload ends.
+        let is_leaving = self.leaves(located.location.disk);
+        if is_leaving || self.damaged.lock().contains_key(hash) {
             return Ok(Found::Bad);
         }
         match self.fetch(hash, &located) {

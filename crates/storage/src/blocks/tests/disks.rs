@@ -147,6 +147,24 @@ async fn a_draining_disk_is_emptied() {
     assert_whole(&world, &refs).await;
 }
 
+/// The disk may be removed before the upload ends. So its copy is on another disk from the beginning.
+#[tokio::test]
+async fn an_upload_relies_on_no_copy_of_a_draining_disk() {
+    let world = World::new(2);
+    world.disks[1].set_capacity(Some(0));
+    let content = noise(0, 3000);
+    let refs = world.put(std::slice::from_ref(&content)).await.unwrap();
+    world.disks[1].set_capacity(None);
+    world.blocks.set_draining(1, true).unwrap();
+    let upload = world.blocks.appender();
+    upload.append(content.clone()).await.unwrap();
+    assert!(!world.blocks.names_disk(1).unwrap());
+    world.delete(&refs).unwrap();
+    let known = world.blocks.pin_table.record(&refs[0].hash).unwrap();
+    assert_eq!(known.located.location.disk, 2);
+    assert_eq!(world.read(&refs[0]).await.unwrap(), content);
+}
+
 #[tokio::test]
 async fn a_move_whose_commit_fails_moves_nothing() {
     let world = World::new(2);
