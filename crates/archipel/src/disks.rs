@@ -24,6 +24,10 @@ const MARK: &str = "archipel-disk.json";
 #[serde(deny_unknown_fields)]
 struct Registry {
     disks: Vec<RegisteredDisk>,
+    /// The number of the next new disk. An operator may remove the entry of a disk that is lost, and
+    /// the metadata may still refer to its number.
+    #[serde(default)]
+    next: u16,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -78,6 +82,27 @@ pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, 
     Ok(numbers)
 }
 
+/// Returns the disks of the registry that are not among `numbers`: their numbers and last known paths.
+///
+/// # Errors
+/// A text for the operator.
+pub fn absent(data_dir: &Path, numbers: &[u16]) -> Result<Vec<(u16, PathBuf)>, String> {
+    let registry: Registry = read(&data_dir.join(REGISTRY))?.unwrap_or_default();
+    let absent = registry.disks.into_iter();
+    let absent = absent.filter(|known| !numbers.contains(&known.number));
+    Ok(absent.map(|known| (known.number, known.path)).collect())
+}
+
+/// Says that a disk which is not in the settings still holds blocks.
+pub fn still_needed(number: u16, path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "the disk {path} (disk number {number}) holds blocks and is not in the settings; \
+         fix: add [[disks]] path = \"{path}\", with draining = true if it is to be removed. \
+         If its data is lost for good, remove its entry from {REGISTRY} in the data folder"
+    )
+}
+
 fn number_on_disk(
     registry: &mut Registry,
     node: &str,
@@ -114,11 +139,16 @@ fn next_number(registry: &mut Registry, disk: &Disk) -> Result<u16, String> {
             known.number
         ));
     }
-    let next = registry.disks.iter().map(|known| known.number + 1).max();
-    let number = next.unwrap_or(0);
+    let after = |known: &RegisteredDisk| known.number.saturating_add(1);
+    let number = registry
+        .disks
+        .iter()
+        .map(after)
+        .fold(registry.next, u16::max);
     if number == u16::MAX {
         return Err("this node has had too many disks".into());
     }
+    registry.next = number + 1;
     registry.disks.push(RegisteredDisk {
         number,
         path: disk.path.clone(),

@@ -39,19 +39,36 @@ pub struct Storage {
 /// A text for the operator.
 pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storage, String> {
     let node = identity.node_id();
+    let cannot = |error: &dyn std::fmt::Display| format!("cannot open storage: {error}");
     let open = move || {
         let options = store_options(&settings, &node)?;
-        let disk_numbers = options.disks.iter().map(|disk| disk.id).collect();
-        let store =
-            Store::open(options).map_err(|error| format!("cannot open storage: {error}"))?;
-        Ok(Storage {
+        let disk_numbers: Vec<u16> = options.disks.iter().map(|disk| disk.id).collect();
+        let absent = disks::absent(&settings.data_dir, &disk_numbers)?;
+        let store = Store::open(options).map_err(|error| cannot(&error))?;
+        let mut needed = None;
+        for (number, path) in absent {
+            let names = store.blocks().names_disk(number);
+            if needed.is_none() && names.map_err(|error| cannot(&error))? {
+                needed = Some(disks::still_needed(number, &path));
+            }
+        }
+        let storage = Storage {
             store,
             disk_numbers,
-        })
+        };
+        Ok::<_, String>((storage, needed))
     };
-    tokio::task::spawn_blocking(open)
-        .await
-        .map_err(|error| format!("cannot open storage: {error}"))?
+    let opened = tokio::task::spawn_blocking(open).await;
+    let (storage, needed) = opened.map_err(|error| cannot(&error))??;
+    match needed {
+        None => Ok(storage),
+        // Most likely the operator forgot it. Without it, its objects would have a replica less, or none.
+        Some(why) => {
+            let closed = storage.store.close().await;
+            closed.map_err(|error| cannot(&error))?;
+            Err(why)
+        }
+    }
 }
 
 /// Opens the engine and the disks that the settings name. Blocks the thread.

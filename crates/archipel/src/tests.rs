@@ -105,6 +105,23 @@ fn disks_keep_their_numbers_at_other_paths() {
     assert_eq!(disks::numbers(data, "n", &[moved, b]), Ok(vec![0, 1]));
 }
 
+/// The metadata may refer to the number of a disk that was lost.
+#[test]
+fn the_number_of_a_lost_disk_is_not_given_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let (a, b) = (disk(data, "a"), disk(data, "b"));
+    disks::numbers(data, "n", &[a.clone(), b.clone()]).unwrap();
+    fs::remove_dir_all(&b.path).unwrap();
+    let registry = data.join("disks.json");
+    let mut known: serde_json::Value =
+        serde_json::from_slice(&fs::read(&registry).unwrap()).unwrap();
+    known["disks"].as_array_mut().unwrap().pop();
+    fs::write(&registry, known.to_string()).unwrap();
+    let b = disk(data, "b");
+    assert_eq!(disks::numbers(data, "n", &[a, b]), Ok(vec![0, 2]));
+}
+
 #[test]
 fn disk_of_another_node_and_unmounted_disk_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,6 +211,41 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
     .await
     .unwrap();
     (storage, model)
+}
+
+/// Its objects could not be read, and nothing would say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_with_blocks_cannot_be_left_out_of_the_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let (storage, model) = on_two_disks(folder.path(), false).await;
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    let mut content = vec![0; 12 << 20];
+    SeededRandom::new(2).fill(&mut content);
+    let mut writer = model.begin_object(&bucket, "key").unwrap();
+    writer.write(Bytes::from(content)).await.unwrap();
+    let written = writer.finish(ObjectMeta::default(), Condition::Always);
+    written.await.unwrap();
+    storage.store.close().await.unwrap();
+    drop((storage, model));
+
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let mut settings = config::for_demo(folder.path().to_owned(), listen, listen, listen, listen);
+    settings.disks = vec![disk(folder.path(), "second")];
+    let identity = Identity::load(folder.path()).unwrap();
+    let settings = Arc::new(settings);
+    let refused = loop {
+        match storage::open(settings.clone(), &identity).await {
+            Err(error) if error.contains("in use") => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            opened => break opened.map(drop).unwrap_err(),
+        }
+    };
+    let first = folder.path().join("first");
+    let expected = format!("the disk {} (disk number 0) holds blocks", first.display());
+    assert!(refused.contains(&expected), "{refused}");
+    // With the disk in the settings, it starts.
+    on_two_disks(folder.path(), false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
