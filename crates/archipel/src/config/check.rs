@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::file::{self, File};
 use super::{Admin, DURABILITIES, Disk, ENGINES, K2v, Log, LogFormat, Problem, S3, Settings};
@@ -217,9 +218,13 @@ impl Check {
 
     fn log(&mut self, log: &file::Log) -> Log {
         let level = log.level.clone().unwrap_or_else(|| "info".into());
+        let fix = "one of error, warn, info, debug, trace, also per module: \"info,archipel_api::s3=debug\"";
         if let Err(error) = EnvFilter::builder().parse(&level) {
-            let fix = "one of error, warn, info, debug, trace, also per module: \"info,archipel_api::s3=debug\"";
             self.problem("log.level", Some(level.clone()), &error.to_string(), fix);
+        } else if let Some(word) = no_level(&level) {
+            // The filter takes it for a module, and would turn the rest of the log off.
+            let why = format!("{word:?} is no level");
+            self.problem("log.level", Some(level.clone()), &why, fix);
         }
         Log {
             format: self.choice("log.format", log.format.as_deref(), &LogFormat::NAMES),
@@ -278,4 +283,11 @@ impl Check {
             draining: disk.draining,
         }
     }
+}
+
+/// Returns a word of a log filter that is neither a level nor the level of a module.
+fn no_level(filter: &str) -> Option<&str> {
+    let words = filter.split(',').map(str::trim);
+    let mut bare = words.filter(|word| !word.is_empty() && !word.contains(['=', '[', ']']));
+    bare.find(|word| word.parse::<LevelFilter>().is_err())
 }

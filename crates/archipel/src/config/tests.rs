@@ -387,3 +387,14 @@ fn transport_is_selected_and_addresses_may_not_repeat_it() {
         assert!(refusal.contains(why), "{why:?} is not in:\n{refusal}");
     }
 }
+
+#[test]
+fn a_word_that_is_no_level_is_refused() {
+    let text = |level: &str| format!("log.level = {level:?}\n{MINIMAL}");
+    for level in ["warning", "loud", "info,archipel_api"] {
+        assert!(refusal(&text(level)).contains("is no level"), "{level}");
+    }
+    for level in ["warn", "off", "info, archipel_api::s3=debug"] {
+        read(&text(level)).unwrap();
+    }
+}
