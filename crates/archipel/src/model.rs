@@ -5,15 +5,16 @@ use std::sync::Arc;
 use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
-use archipel_cluster::{Cluster, ClusterOptions, Network};
+use archipel_cluster::{Cluster, ClusterOptions};
 use archipel_model::{Model, ModelOptions};
 use archipel_storage::Store;
 
 use crate::config::Settings;
 use crate::identity::Identity;
+use crate::network::Links;
 use crate::{founding, keyring, storage};
 
-/// Opens the model on a store of this node. Without a network, it is a cluster of its own.
+/// Opens the model on a store of this node. Without links to other nodes, it is a cluster of its own.
 ///
 /// # Errors
 /// A text for the operator.
@@ -21,7 +22,7 @@ pub async fn open(
     settings: &Settings,
     store: &Store,
     identity: &Identity,
-    network: Option<Network>,
+    links: Option<&Links>,
     wall: Arc<dyn WallClock>,
 ) -> Result<Model, String> {
     let cluster = Cluster::open(ClusterOptions {
@@ -35,7 +36,7 @@ pub async fn open(
         sizes: archipel_cluster::Sizes::USUAL,
         times: archipel_cluster::Times::USUAL,
         hooks: archipel_model::HOOKS,
-        network,
+        network: links.map(Links::network),
     })
     .await
     .map_err(|error| format!("cannot read the layout: {error}"))?;
@@ -44,6 +45,11 @@ pub async fn open(
         let capacity = storage::capacity_bytes(settings, store).await;
         let founded = cluster.found(&settings.cluster.zone, capacity).await;
         founded.map_err(|error| format!("cannot write the layout: {error}"))?;
+    }
+    if let Some(links) = links {
+        // Before others are served: a node of a cluster that answers as if it was in none lets others form a
+        // second one. And before anything is written: a node that is alone has no other clock to wait for.
+        links.members.tell_layout_of(&cluster);
     }
     let limits = &settings.limits;
     let options = ModelOptions {

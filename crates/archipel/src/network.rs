@@ -124,8 +124,6 @@ impl Links {
 
     /// Starts to serve other nodes, to gossip, and to follow the layout.
     pub fn start(&self, cluster: &Cluster, tasks: &mut JoinSet<()>) {
-        // A node of a cluster that answers as if it was in none lets others form a second one.
-        self.members.tell_layout_of(cluster);
         let (rpc, service) = (self.rpc.clone(), cluster.service());
         tasks.spawn(async move { rpc.serve(service).await });
         let (members, cluster) = (self.members.clone(), cluster.clone());

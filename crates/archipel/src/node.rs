@@ -99,14 +99,14 @@ impl Node {
                 Some(Links::open(network, &settings.data_dir, &store, &s3, capacity).await?)
             }
         };
-        let network = links.as_ref().map(Links::network);
         let clock: Arc<dyn WallClock> = match &links {
             Some(links) => links.members.clock(),
             None => Arc::new(SystemClock),
         };
         let configured = settings.traces.as_ref();
         let (tracer, traces) = traces::start(configured, &identity.node_id(), clock.clone())?;
-        let model = model::open(&settings, &store, &identity, network, clock.clone()).await?;
+        let model =
+            model::open(&settings, &store, &identity, links.as_ref(), clock.clone()).await?;
         // First: those who deliver events begin with the targets that are known.
         event_targets::declare(&model, &settings)?;
         let mut background = background::start(&settings, &model, &store);
