@@ -24,6 +24,20 @@ pub enum Program {
     Sim,
 }
 
+/// Makes a command of cargo compile the crates of this workspace with clippy, which compiles as rustc does
+/// and tells its lints, too; warnings are errors. So nothing is checked a second time.
+///
+/// Clippy leaves out the optimisations of MIR, so such a build is for tests only.
+pub fn linted(cargo: &mut Command) -> &mut Command {
+    cargo
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        // As `cargo clippy -- -D warnings` hands its arguments over.
+        .env(
+            "CLIPPY_ARGS",
+            "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
+        )
+}
+
 /// Builds a program in the profile of the tests and returns its path.
 ///
 /// All programs are named whichever is built, so that their dependencies have the same features and are built once.
@@ -35,7 +49,7 @@ pub fn build(program: Program) -> Result<PathBuf, String> {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--profile", PROFILE, "--locked"]);
     build.args(["--package", "archipel", "--package", "sim", "--bin", name]);
-    run(build.current_dir(root()))?;
+    run(linted(&mut build).current_dir(root()))?;
     Ok(target_folder().join(PROFILE).join(name))
 }
 

@@ -32,7 +32,18 @@ struct Step {
     run: fn() -> Outcome,
 }
 
-/// The steps of `cargo xtask check`: no server, no tests.
+/// The step of `cargo xtask check` that the build of the tests does as well.
+const CLIPPY: Step = Step {
+    name: "clippy",
+    about: "lints, with the bans of clippy.toml; warnings are errors",
+    run: || {
+        let all = ["clippy", "--workspace", "--all-targets", "--locked"];
+        let how = ["--profile", PROFILE, "--", "-D", "warnings"];
+        cargo(&[&all[..], &how].concat())
+    },
+};
+
+/// The other steps of `cargo xtask check`: no server, no tests.
 const CHECKS: &[Step] = &[
     Step {
         name: "fmt",
@@ -45,15 +56,6 @@ const CHECKS: &[Step] = &[
         run: tidy::run,
     },
     Step {
-        name: "clippy",
-        about: "lints, with the bans of clippy.toml; warnings are errors",
-        run: || {
-            let all = ["clippy", "--workspace", "--all-targets", "--locked"];
-            let how = ["--profile", PROFILE, "--", "-D", "warnings"];
-            cargo(&[&all[..], &how].concat())
-        },
-    },
-    Step {
         name: "deny",
         about: "licences, banned crates and sources of dependencies",
         run: deny::run,
@@ -64,17 +66,12 @@ const CHECKS: &[Step] = &[
 const TESTS: &[Step] = &[
     Step {
         name: "test",
-        about: "unit, property and conformance tests",
+        about: "lints, as in `cargo xtask check`; unit, property and conformance tests",
         run: || {
-            cargo(&[
-                "test",
-                "--workspace",
-                "--profile",
-                PROFILE,
-                "--locked",
-                "--quiet",
-                "--no-fail-fast",
-            ])
+            let all = ["test", "--workspace", "--locked"];
+            let how = ["--profile", PROFILE, "--quiet", "--no-fail-fast"];
+            let mut test = of_cargo(&[&all[..], &how].concat());
+            black_box::run(black_box::linted(&mut test))
         },
     },
     Step {
@@ -145,7 +142,7 @@ pub fn run(args: &Args) -> Outcome {
 
 /// Runs the checks.
 pub fn run_checks() -> Outcome {
-    run_steps(CHECKS.iter(), true)
+    run_steps(CHECKS.iter().chain([&CLIPPY]), true)
 }
 
 fn run_steps<'a>(steps: impl Iterator<Item = &'a Step>, keep_going: bool) -> Outcome {
@@ -246,8 +243,14 @@ fn is_root() -> bool {
 }
 
 fn cargo(arguments: &[&str]) -> Outcome {
+    black_box::run(&mut of_cargo(arguments))
+}
+
+fn of_cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    black_box::run(Command::new(cargo).args(arguments).current_dir(root()))
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(root());
+    command
 }
 
 /// Returns where this program is. It asks once, at the start: the tests build it again, and

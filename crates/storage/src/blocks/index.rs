@@ -70,6 +70,33 @@ pub(super) fn locations(
     )
 }
 
+/// Does the same as [`locations`], and passes over entries that are damaged. Returns their disks.
+/// They must not keep the rest from being scrubbed or moved. They are not for those who free space: what a
+/// damaged entry names may be alive.
+pub(super) fn readable_locations(
+    txn: &(impl ReadTxn + ?Sized),
+    after: Option<DiskLocation>,
+    mut visit: impl FnMut(BlockHash, LocatedRecord) -> Result<Flow>,
+) -> Result<Vec<u16>> {
+    let key = after.map(DiskLocation::to_key);
+    let lower = key
+        .as_ref()
+        .map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_slice()));
+    let mut damaged = Vec::new();
+    let range = (lower, Bound::Unbounded);
+    txn.scan(Tree::Places, range, Direction::Ascending, &mut |key, value| {
+        match LocatedRecord::from_location_entry(key, value) {
+            Ok((hash, located)) => visit(hash, located),
+            Err(error) => {
+                tracing::error!(%error, "the block index is damaged; fix: archipel metadata rebuild-blocks");
+                damaged.extend(DiskLocation::from_key(key).map(|location| location.disk));
+                Ok(Flow::Continue)
+            }
+        }
+    })?;
+    Ok(damaged)
+}
+
 /// Returns the last location of the same segment before `location`.
 pub(super) fn last_before(
     txn: &(impl ReadTxn + ?Sized),

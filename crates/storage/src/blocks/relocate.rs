@@ -63,11 +63,7 @@ impl Blocks {
         if self.volume(disk)?.state() == DiskState::Active {
             return Err(Error::Refused(format!("disk {disk} is not draining")));
         }
-        let (found, next) = self.locations_of(disk, after, budget_bytes)?;
-        let mut drained = Drained {
-            next,
-            ..Drained::default()
-        };
+        let (found, mut drained) = self.locations_of(disk, after, budget_bytes)?;
         let mut moves = Vec::new();
         for (hash, located) in found {
             match self.copy_away(hash, &located) {
@@ -82,19 +78,18 @@ impl Blocks {
         Ok(drained)
     }
 
-    /// Returns the locations of a disk after `after`, and the position after them.
-    #[allow(clippy::type_complexity, reason = "a list and a cursor, used once")]
+    /// Returns the locations of a disk after `after`, the position after them, and how many cannot be read.
     fn locations_of(
         &self,
         disk: u16,
         after: Option<DiskLocation>,
         budget_bytes: u64,
-    ) -> Result<(Vec<(BlockHash, LocatedRecord)>, Option<DiskLocation>)> {
+    ) -> Result<(Vec<(BlockHash, LocatedRecord)>, Drained)> {
         let mut found = Vec::new();
         let mut bytes = 0;
-        let mut next = None;
+        let mut drained = Drained::default();
         let txn = self.engine.read()?;
-        index::locations(
+        let damaged = index::readable_locations(
             &*txn,
             Some(after.unwrap_or(DiskLocation::first_of(disk, 0))),
             |hash, located| {
@@ -106,11 +101,12 @@ impl Blocks {
                 if found.len() < STEP_BLOCKS && bytes < budget_bytes {
                     return Ok(Flow::Continue);
                 }
-                next = Some(located.location);
+                drained.next = Some(located.location);
                 Ok(Flow::Stop)
             },
         )?;
-        Ok((found, next))
+        drained.unreadable = damaged.iter().filter(|of| **of == disk).count() as u64;
+        Ok((found, drained))
     }
 
     /// Copies a record, as it is stored, to another disk. Returns `None` if the block is gone by

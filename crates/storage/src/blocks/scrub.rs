@@ -70,7 +70,7 @@ impl Blocks {
     ) -> Result<Vec<(BlockHash, LocatedRecord)>> {
         let mut found = Vec::new();
         let mut bytes = 0;
-        index::locations(&*self.engine.read()?, after, |hash, located| {
+        index::readable_locations(&*self.engine.read()?, after, |hash, located| {
             found.push((hash, located));
             bytes += located.record_bytes();
             if found.len() < STEP_BLOCKS && bytes < budget_bytes {

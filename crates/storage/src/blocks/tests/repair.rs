@@ -199,3 +199,25 @@ async fn rebuild_skips_damaged_records() {
         world.read(block).await.unwrap();
     }
 }
+
+/// The entry of one location is damaged. The blocks behind it are scrubbed and moved all the same.
+#[tokio::test]
+async fn a_damaged_entry_of_the_index_stops_neither_scrub_nor_drain() {
+    let world = World::new(2);
+    world.disks[1].set_capacity(Some(0));
+    let refs = world.put(&[noise(1, 900), noise(2, 900), noise(3, 900)]);
+    let refs = refs.await.unwrap();
+    world.disks[1].set_capacity(None);
+    let first = refs.iter().map(|block| located(&world, block).location);
+    let key = first.min().unwrap().to_key();
+    let mut txn = world.engine.write().unwrap();
+    let mut entry = txn.get(Tree::Places, &key).unwrap().unwrap().into_owned();
+    entry[0] ^= 4;
+    txn.put(Tree::Places, &key, &entry).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    let scrubbed = world.blocks.scrub_step(None, u64::MAX).await.unwrap();
+    assert_eq!((scrubbed.blocks, scrubbed.next), (2, None));
+    world.blocks.set_draining(1, true).unwrap();
+    let drained = world.blocks.drain_step(1, None, u64::MAX).await.unwrap();
+    assert_eq!((drained.moved, drained.unreadable), (2, 1));
+}
