@@ -205,8 +205,8 @@ async fn rebuild_skips_damaged_records() {
 async fn a_damaged_entry_of_the_index_stops_neither_scrub_nor_drain() {
     let world = World::new(2);
     world.disks[1].set_capacity(Some(0));
-    let refs = world.put(&[noise(1, 900), noise(2, 900), noise(3, 900)]);
-    let refs = refs.await.unwrap();
+    let contents: Vec<_> = (1..4).map(|n| noise(n, 900)).collect();
+    let refs = world.put(&contents).await.unwrap();
     world.disks[1].set_capacity(None);
     let first = refs.iter().map(|block| located(&world, block).location);
     let key = first.min().unwrap().to_key();
