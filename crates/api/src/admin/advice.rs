@@ -25,6 +25,12 @@ fn advice(error: &Error) -> Option<&'static str> {
         Error::NoSuchToken => "archipel token list (GET /v1/tokens) shows all",
         Error::NoSuchEntity(text) => missing(text),
         Error::EntityExists(_) | Error::BucketExists => "choose another name",
+        Error::AccessKeyExists => "choose another id",
+        Error::BucketNotEmpty => "delete its objects, versions and uploads first",
+        Error::LockNeedsVersions => "archipel bucket versioning enable BUCKET",
+        Error::PublicAccessBlocked => {
+            "archipel bucket public-access set BUCKET --block-public-policy false --restrict-public-buckets false"
+        }
         Error::LimitExceeded(_) => "remove what is no longer used",
         Error::MalformedPolicy(_) => "docs/access.md has policies to start from",
         _ => return None,
