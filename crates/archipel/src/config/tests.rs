@@ -394,7 +394,7 @@ fn a_word_that_is_no_level_is_refused() {
     for level in ["warning", "loud", "info,archipel_api"] {
         assert!(refusal(&text(level)).contains("is no level"), "{level}");
     }
-    for level in ["warn", "off", "info, archipel_api::s3=debug"] {
+    for level in ["warn", "off", "info,archipel_api::s3=debug"] {
         read(&text(level)).unwrap();
     }
 }
