@@ -1,4 +1,4 @@
-//! `cargo xtask advisories`: published weaknesses of dependencies, by cargo-deny. Installed into `target/tools` if it is not there.
+//! `cargo xtask advisories`: known vulnerabilities of dependencies, by cargo-deny. Installed into `target/tools` if it is not there.
 //!
 //! No part of `cargo xtask ci`: the database changes every day, and a check of a commit must give the same answer tomorrow.
 

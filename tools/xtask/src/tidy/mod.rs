@@ -12,7 +12,7 @@
 //! | [`verbs`] | that comments of functions begin with a verb in the third person |
 //! | [`words`] | retired words in documents, comments and strings |
 //! | [`purity`] | that the protocol core knows no runtime, clock or lock |
-//! | [`circle`] | modules of a crate that import one another in a circle |
+//! | [`cycle`] | modules of a crate that import one another in a cycle |
 //! | [`python`] | Python text: comments and docstrings |
 //! | [`source`] | Rust text: code, prose, product code |
 
@@ -24,7 +24,7 @@ use crate::Outcome;
 use crate::black_box::root;
 
 mod boxed;
-mod circle;
+mod cycle;
 mod docs;
 mod edges;
 mod lines;
@@ -55,7 +55,7 @@ pub fn run() -> Outcome {
     complaints.extend(verbs::check(&files));
     complaints.extend(words::check(&files));
     complaints.extend(purity::check(&files));
-    complaints.extend(circle::check(&files));
+    complaints.extend(cycle::check(&files));
     complaints.extend(boxed::check(&files));
     for complaint in &complaints {
         println!("{complaint}");

@@ -79,6 +79,11 @@ const RETIRED: &[Retired] = &[
     retired(&["door", "doors"], "endpoint or service", EVERYWHERE),
     retired(&["late freeing"], "startup garbage collection", EVERYWHERE),
     retired(&["dawdle", "dawdles"], "artificial delay", EVERYWHERE),
+    retired(
+        &["weakness", "weaknesses"],
+        "vulnerability, or the limit by its name",
+        EVERYWHERE,
+    ),
     retired(&["anew"], "again or from scratch", EVERYWHERE),
     retired(
         &["somebody", "whoever"],

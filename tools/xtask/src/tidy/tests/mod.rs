@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{edges, lines, map};
 
 mod boxed;
-mod circle;
+mod cycle;
 mod docs;
 mod purity;
 mod settings;

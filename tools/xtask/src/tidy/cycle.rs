@@ -1,15 +1,15 @@
-//! Circles of modules: within a crate, few top-level modules may import one another in turn.
+//! Cycles of modules: within a crate, few top-level modules may import one another in turn.
 //!
-//! Modules in a circle can be read, tested and changed only together.
+//! Modules in a cycle can be read, tested and changed only together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source;
 
-/// The most modules of a crate that may import one another in a circle.
+/// The most modules of a crate that may import one another in a cycle.
 const MOST: usize = 3;
 
-/// Crates with a larger circle, and its size: a ratchet. Open the circle and lower the number.
+/// Crates with a larger cycle, and its size: a ratchet. Open the cycle and lower the number.
 const ALLOWED: &[(&str, usize)] = &[];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
@@ -26,35 +26,31 @@ pub fn check_with(files: &BTreeMap<String, String>, allowed: &[(&str, usize)]) -
         .filter_map(|path| Some(path.split_once("/src/")?.0))
         .collect();
     let complaints = crates.into_iter().flat_map(|name| {
-        let circles = circles(&graph(name, files));
+        let cycles = cycles(&graph(name, files));
         let allowance = allowed.iter().find(|(allowed, _)| *allowed == name);
-        complaints_of(name, &circles, allowance.map(|(_, most)| *most))
+        complaints_of(name, &cycles, allowance.map(|(_, most)| *most))
     });
     complaints.collect()
 }
 
-fn complaints_of(
-    name: &str,
-    circles: &[BTreeSet<String>],
-    allowance: Option<usize>,
-) -> Vec<String> {
+fn complaints_of(name: &str, cycles: &[BTreeSet<String>], allowance: Option<usize>) -> Vec<String> {
     let most = allowance.unwrap_or(MOST);
-    let too_large = circles.iter().filter(|circle| circle.len() > most);
+    let too_large = cycles.iter().filter(|cycle| cycle.len() > most);
     let mut complaints: Vec<String> = too_large
-        .map(|circle| {
-            let names: Vec<&str> = circle.iter().map(String::as_str).collect();
+        .map(|cycle| {
+            let names: Vec<&str> = cycle.iter().map(String::as_str).collect();
             format!(
-                "crates/{name}: {} modules import one another in a circle, at most {most} may: {}; \
+                "crates/{name}: {} modules import one another in a cycle, at most {most} may: {}; \
                  move what they share into a module below them",
                 names.len(),
                 names.join(", ")
             )
         })
         .collect();
-    let largest = circles.iter().map(BTreeSet::len).max().unwrap_or_default();
+    let largest = cycles.iter().map(BTreeSet::len).max().unwrap_or_default();
     if allowance.is_some_and(|most| largest < most) {
         complaints.push(format!(
-            "crates/{name}: the largest circle has {largest} modules; lower or remove its number in ALLOWED"
+            "crates/{name}: the largest cycle has {largest} modules; lower or remove its number in ALLOWED"
         ));
     }
     complaints
@@ -176,22 +172,19 @@ fn first_name(path: &str) -> &str {
 }
 
 /// Returns the strongly connected components with more than one module.
-fn circles(graph: &Graph) -> Vec<BTreeSet<String>> {
+fn cycles(graph: &Graph) -> Vec<BTreeSet<String>> {
     let reached: Graph = graph
         .keys()
         .map(|module| (module.clone(), reachable(graph, module)))
         .collect();
-    let circle_of = |module: &String| -> BTreeSet<String> {
+    let cycle_of = |module: &String| -> BTreeSet<String> {
         let back = reached[module]
             .iter()
             .filter(|other| reached[*other].contains(module));
         back.cloned().collect()
     };
-    let circles: BTreeSet<BTreeSet<String>> = graph.keys().map(circle_of).collect();
-    circles
-        .into_iter()
-        .filter(|circle| circle.len() > 1)
-        .collect()
+    let cycles: BTreeSet<BTreeSet<String>> = graph.keys().map(cycle_of).collect();
+    cycles.into_iter().filter(|cycle| cycle.len() > 1).collect()
 }
 
 /// Returns the modules that a module uses, directly or through others.
