@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from s3.test_post_object import send
+from s3.test_post_object import send, signed_fields, usual
 from support import sigv4
 from support.boto import boto
 from support.expect import answer, holds, refused
@@ -259,6 +259,16 @@ def test_only_short_lived_presigned_urls(raw, s3, bucket):
     with unchanged():
         answer(raw.presigned("GET", made(stamp=sigv4.shifted(-620), expires=3600)), 403, "AccessDenied")
     holds(s3, bucket, "k", b"x")
+
+    def form(seconds: int):
+        conditions, fields = usual(bucket, "form")
+        stamp = sigv4.shifted(seconds)
+        return signed_fields(raw.credentials, conditions, fields, stamp=stamp)
+
+    with unchanged():
+        answer(send(raw, bucket, form(-620)), 403, "AccessDenied")
+    answer(send(raw, bucket, form(-590)), 204)
+    holds(s3, bucket, "form", b"content")
 
 
 def test_publish_single_objects_by_acl(aws_env, s3, nobody, bucket, tmp_path):

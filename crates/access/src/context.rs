@@ -1,10 +1,22 @@
 //! The condition keys of a request. A key that is not set is absent, as in AWS.
 
+use std::borrow::Cow;
+
 use crate::principal::{ACCOUNT, Principal, provider_arn};
 
 /// The condition keys of a request and their values. Names of keys are in any case.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Context(Vec<(String, Vec<String>)>);
+pub struct Context(Vec<Entry>);
+
+/// A condition key and its values.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Entry {
+    /// The key, in lower case.
+    key: String,
+    values: Vec<String>,
+    /// The [spelling](spelling) of the key for each value that was added.
+    spellings: Vec<String>,
+}
 
 impl Context {
     /// Returns the keys that describe a principal: `aws:PrincipalType`, `aws:userid` and so on.
@@ -45,32 +57,65 @@ impl Context {
     /// as present.
     pub fn set_all(&mut self, key: &str, values: impl IntoIterator<Item = String>) {
         let key = key.to_ascii_lowercase();
-        self.0.retain(|(other, _)| *other != key);
+        self.0.retain(|other| other.key != key);
         let values: Vec<String> = values.into_iter().collect();
         if !values.is_empty() {
-            self.0.push((key, values));
+            self.0.push(Entry {
+                key,
+                values,
+                spellings: Vec::new(),
+            });
         }
     }
 
-    /// Adds a value to a key.
+    /// Adds the value of a tag to a key that ends with the tag's name. Tags of objects may have names that
+    /// differ in case only, so that such a key has several values.
     pub fn add(&mut self, key: &str, value: impl Into<String>) {
-        let key = key.to_ascii_lowercase();
-        match self.0.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, values)) => values.push(value.into()),
-            None => self.0.push((key, vec![value.into()])),
+        let (lower, value, spelling) = (key.to_ascii_lowercase(), value.into(), spelling(key));
+        match self.0.iter_mut().find(|other| other.key == lower) {
+            Some(entry) => {
+                entry.values.push(value);
+                entry.spellings.push(spelling);
+            }
+            None => self.0.push(Entry {
+                key: lower,
+                values: vec![value],
+                spellings: vec![spelling],
+            }),
         }
     }
 
     /// Returns the values of a key, which is in lower case; `None` if it is absent.
     pub(crate) fn get(&self, key: &str) -> Option<&[String]> {
-        let found = self.0.iter().find(|(other, _)| other == key);
-        found.map(|(_, values)| values.as_slice())
+        let found = self.0.iter().find(|other| other.key == key);
+        found.map(|entry| entry.values.as_slice())
+    }
+
+    /// Returns the same for a condition that spells the key so. If one of several tags has exactly that name,
+    /// the others do not count: a second tag must not decide about the first.
+    pub(crate) fn get_spelled(&self, key: &str, spelled: &str) -> Option<Cow<'_, [String]>> {
+        let entry = self.0.iter().find(|other| other.key == key)?;
+        let is_exact = |one: &String| one == spelled;
+        if entry.spellings.len() < 2 || !entry.spellings.iter().any(is_exact) {
+            return Some(Cow::Borrowed(&entry.values));
+        }
+        let both = entry.spellings.iter().zip(&entry.values);
+        let exact = both.filter(|(one, _)| is_exact(one));
+        Some(exact.map(|(_, value)| value.clone()).collect())
     }
 
     /// Returns all keys, in lower case, with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.0
             .iter()
-            .map(|(key, values)| (key.as_str(), values.as_slice()))
+            .map(|entry| (entry.key.as_str(), entry.values.as_slice()))
+    }
+}
+
+/// Returns a key in lower case, but for the name of a tag at its end.
+pub(crate) fn spelling(key: &str) -> String {
+    match key.split_once('/') {
+        Some((kind, tag)) => format!("{}/{tag}", kind.to_ascii_lowercase()),
+        None => key.to_ascii_lowercase(),
     }
 }

@@ -21,7 +21,7 @@ pub enum Principal<'a> {
     User {
         /// The name: that of the user, or the id of an access key that is a user of its own.
         name: &'a str,
-        /// The path, from slash to slash: `/` for most.
+        /// The path, from slash to slash: `/` for most. Policies are compared without its first slash.
         path: &'a str,
         /// The unique id.
         id: &'a str,

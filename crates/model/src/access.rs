@@ -105,18 +105,15 @@ impl Bucket {
     }
 
     /// Returns the principal for which this bucket's policy takes a subject, or an anonymous client.
-    pub fn principal<'k>(
-        &self,
-        subject: Option<&'k Subject>,
-        canonical_id: Option<&'k str>,
-    ) -> Principal<'k> {
-        let Some(subject) = subject else {
-            return Principal::Anonymous;
-        };
-        let policy = self.policy.as_ref();
-        match policy.is_none_or(|policy| subject.is_meant(&policy.keys)) {
-            true => subject.principal(canonical_id),
-            false => Principal::of_key(""),
+    pub fn principal<'a>(
+        &'a self,
+        subject: Option<&'a Subject>,
+        canonical_id: Option<&'a str>,
+    ) -> Principal<'a> {
+        match (subject, &self.policy) {
+            (None, _) => Principal::Anonymous,
+            (Some(subject), None) => subject.principal(canonical_id),
+            (Some(subject), Some(policy)) => subject.principal_by(&policy.keys, canonical_id),
         }
     }
 

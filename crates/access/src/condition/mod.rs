@@ -7,7 +7,7 @@ pub mod keys;
 mod operator;
 mod values;
 
-use crate::context::Context;
+use crate::context::{Context, spelling};
 use crate::json::Json;
 use crate::malformed::Malformed;
 
@@ -39,6 +39,8 @@ pub(crate) struct Condition {
     operator: Operator,
     /// The condition key, in lower case.
     key: String,
+    /// Its spelling, which tells apart tags whose names differ in case only.
+    spelling: String,
     values: Values,
 }
 
@@ -94,6 +96,7 @@ impl Condition {
         Ok(Condition {
             operator,
             key: key.to_ascii_lowercase(),
+            spelling: spelling(key),
             values,
         })
     }
@@ -110,7 +113,7 @@ impl Condition {
 
     /// Returns true if the condition holds for a request.
     pub fn holds(&self, context: &Context) -> bool {
-        let found = context.get(&self.key);
+        let found = context.get_spelled(&self.key, &self.spelling);
         if self.operator.kind == Kind::Null {
             return self.values.wants_null(found.is_none());
         }

@@ -49,7 +49,9 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
         (None, Some(subject)) => subject.principal(None),
         (None, None) => Principal::Anonymous,
     };
-    let mut context = Context::of(principal);
+    let asking = subject.as_ref().map(|subject| subject.principal(None));
+    let asking = asking.unwrap_or(Principal::Anonymous);
+    let mut context = Context::of(asking);
     let mut inputs = match &bucket {
         Some(bucket) => bucket.inputs(subject.as_ref()),
         None if action == Action::CreateBucket => Inputs {
@@ -84,7 +86,7 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
         reason: decision.reason().to_string(),
         action: action.name().to_owned(),
         resource: resource_arn(request.bucket, key),
-        principal: principal.arn(),
+        principal: asking.arn(),
         context: context
             .iter()
             .map(|(name, values)| (name.to_owned(), values.to_vec()))

@@ -31,6 +31,19 @@ pub enum On {
     NewProvider,
 }
 
+/// Returns the action that an action needs as well if it gives tags to what it creates.
+///
+/// Source: AWS, "Controlling access for IAM users and roles using tags".
+pub fn tags_with(action: Action) -> Option<Action> {
+    match action {
+        Action::CreateOpenIDConnectProvider => Some(Action::TagOpenIDConnectProvider),
+        Action::CreatePolicy => Some(Action::TagPolicy),
+        Action::CreateRole => Some(Action::TagRole),
+        Action::CreateUser => Some(Action::TagUser),
+        _ => None,
+    }
+}
+
 /// An action.
 pub struct Known {
     pub action: Action,

@@ -97,6 +97,11 @@ impl Form {
             .collect()
     }
 
+    /// Returns true if the request has tags.
+    pub fn gives_tags(&self) -> bool {
+        self.get("Tags.member.1.Key").is_some()
+    }
+
     /// Returns a list of tags, sorted by name.
     ///
     /// # Errors

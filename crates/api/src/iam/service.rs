@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, header};
 use parking_lot::Mutex;
 
-use super::actions::ACTIONS;
+use super::actions::{ACTIONS, tags_with};
 use super::error::{IamError, IamResult};
 use super::form::Form;
 use super::resource::Resource;
@@ -225,7 +225,11 @@ impl Ask<'_> {
             let why = "Sessions of GetSessionToken without a second factor cannot call IAM";
             return Err(IamError::denied(why));
         }
-        self.permit(action, &self.resource(known.on).await?)?;
+        let resource = self.resource(known.on).await?;
+        self.permit(action, &resource)?;
+        if let Some(tagging) = tags_with(action).filter(|_| self.form.gives_tags()) {
+            self.permit(tagging, &resource)?;
+        }
         if users::run(self, action, xml).await?
             || keys::run(self, action, xml).await?
             || groups::run(self, action, xml).await?

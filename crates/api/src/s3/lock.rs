@@ -5,8 +5,8 @@
 
 use archipel_access::Context;
 use archipel_model::{
-    BucketLock, DefaultRetention, MAX_RETENTION_DAYS, ObjectLock, Retention, RetentionMode,
-    RetentionPeriod,
+    Bucket, BucketLock, DefaultRetention, Error, MAX_RETENTION_DAYS, ObjectLock, Retention,
+    RetentionMode, RetentionPeriod,
 };
 use http::HeaderMap;
 
@@ -68,7 +68,19 @@ fn time_of(text: &str) -> Option<u64> {
     u64::try_from(date::time(text)?.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
-/// Reads the protection that headers ask for a new object.
+/// Reads the protection that headers ask for a new object in a bucket.
+///
+/// # Errors
+/// [`Code::InvalidArgument`]; [`Code::InvalidRequest`] if the bucket has no object lock.
+pub fn of_new(headers: &HeaderMap, now_ms: u64, bucket: &Bucket) -> S3Result<ObjectLock> {
+    let lock = of_headers(headers, now_ms)?;
+    match lock.is_empty() || bucket.lock.is_some() {
+        true => Ok(lock),
+        false => Err(Error::NoBucketLock.into()),
+    }
+}
+
+/// Reads the protection that headers ask for.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`].

@@ -288,7 +288,8 @@ fn service(method: &Method, target: &Target) -> S3Result<Operation> {
 
 /// Refines an operation by its headers.
 fn refine(operation: Operation, target: &Target, headers: &HeaderMap) -> S3Result<Operation> {
-    if operation.writes_content() && target.query.has("versionId") {
+    let writes = operation.writes_content() || operation == Operation::PostObject;
+    if writes && target.query.has("versionId") {
         let why = "This operation does not accept a version-id.";
         return Err(S3Error::argument("versionId", "", why));
     }

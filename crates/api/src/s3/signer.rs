@@ -43,7 +43,7 @@ pub fn verify(
             credential: Credential {
                 version: "AWS",
                 kind: "REST-QUERY-STRING",
-                age_ms: None,
+                age_ms: Some(sigv2::AGE_MS),
             },
         }));
     }

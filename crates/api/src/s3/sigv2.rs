@@ -24,6 +24,11 @@ use super::sigv4::{Lookup, iso, mismatch, unknown_key, unsupported_mechanism};
 use super::target::Target;
 use super::uri::Query;
 
+/// The age of a signature for policies: in version 2 it is always 0.
+///
+/// Source: AWS, "Amazon S3 Signature Version 4 authentication-specific policy keys".
+pub const AGE_MS: u64 = 0;
+
 /// The parameters of the signature itself.
 const OF_SIGNATURE: [&str; 3] = ["AWSAccessKeyId", "Expires", "Signature"];
 

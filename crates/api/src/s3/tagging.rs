@@ -13,8 +13,10 @@ use super::error::{Code, S3Error, S3Result};
 use super::uri::{self, Query};
 use super::xml::{self, Element, Writer};
 
-/// The header with the tags of a new object, and the one that says where a copy's tags come from.
-pub const HEADERS: [&str; 2] = ["x-amz-tagging", "x-amz-tagging-directive"];
+/// The header with the tags of a new object.
+pub const TAGGING: &str = "x-amz-tagging";
+/// The header that says where a copy's tags come from.
+pub const DIRECTIVE: &str = "x-amz-tagging-directive";
 
 /// The most tags of an object.
 const MAX_OF_OBJECT: usize = 10;
@@ -30,7 +32,7 @@ const MAX_VALUE: usize = 256;
 /// # Errors
 /// [`Code::InvalidArgument`] for text that is no list of tags, and those of [`check_of_object`].
 pub fn of_headers(headers: &HeaderMap) -> S3Result<Tags> {
-    let name = HEADERS[0];
+    let name = TAGGING;
     let text = single_header(headers, name)?.unwrap_or_default();
     let malformed = || {
         let why = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query \
@@ -52,7 +54,7 @@ pub fn of_headers(headers: &HeaderMap) -> S3Result<Tags> {
 /// # Errors
 /// [`Code::InvalidArgument`] for an unknown directive.
 pub fn replaces(headers: &HeaderMap) -> S3Result<bool> {
-    let name = HEADERS[1];
+    let name = DIRECTIVE;
     match single_header(headers, name)? {
         None | Some("COPY") => Ok(false),
         Some("REPLACE") => Ok(true),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use archipel_access::principal::{provider_arn, session_arn};
 use archipel_access::{Action, Context, Identity, IdentityRequest, Principal, decide_to_assume};
 use archipel_model::identity::{
-    Attached, Entity, IdentityPolicy, MAX_TOKEN_CHARS, NewSession, Provider, Reference, Role,
-    SessionRole,
+    Attached, Entity, IdentityPolicy, MAX_TOKEN_CHARS, NewSession, PolicyRef, Provider, Reference,
+    Role, SessionRole,
 };
 use archipel_model::{Error, Tags};
 use http::StatusCode;
@@ -214,8 +214,7 @@ async fn new(ask: &Ask<'_>, role: &Role, session: &str, tags: Tags) -> IamResult
                 why,
             ));
         }
-        ask.model.find_policy(arn).await?;
-        policies.push(arn.to_owned());
+        policies.push(PolicyRef::to(&*ask.model.find_policy(arn).await?));
     }
     Ok(NewSession {
         role: Some(SessionRole {

@@ -15,7 +15,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 
 use super::token_keys::TokenKey;
-use super::{IdentityPolicy, Reference};
+use super::{IdentityPolicy, PolicyRef, Reference};
 use crate::bucket::{AccessKey, Secret};
 use crate::error::Error;
 use crate::object::Tags;
@@ -85,9 +85,9 @@ pub struct Session {
     /// The policy that limits it.
     #[serde(rename = "l", default)]
     pub policy: Option<IdentityPolicy>,
-    /// ARNs of managed policies that limit it.
+    /// The managed policies that limit it.
     #[serde(rename = "m", default)]
-    pub policies: Vec<String>,
+    pub policies: Vec<PolicyRef>,
     /// The tags.
     #[serde(rename = "t", default)]
     pub tags: Tags,
@@ -111,7 +111,7 @@ pub struct NewSession {
     /// See [`Session::policy`].
     pub policy: Option<IdentityPolicy>,
     /// See [`Session::policies`].
-    pub policies: Vec<String>,
+    pub policies: Vec<PolicyRef>,
     /// See [`Session::tags`].
     pub tags: Tags,
 }

@@ -85,9 +85,30 @@ impl Subject {
     }
 
     /// Returns the principal for which the trust policy of a role takes it.
-    pub fn principal_for(&self, trust: &TrustPolicy) -> Principal<'_> {
-        match self.is_meant(trust.named()) {
-            true => self.principal(None),
+    pub fn principal_for<'a>(&'a self, trust: &'a TrustPolicy) -> Principal<'a> {
+        self.principal_by(trust.named(), None)
+    }
+
+    /// Returns the principal for which a policy takes it that names those in `named`. A name means one
+    /// incarnation: another user of that name is not meant, and a user with a new path still is.
+    pub(crate) fn principal_by<'a>(
+        &'a self,
+        named: &'a BTreeMap<String, Id>,
+        canonical_id: Option<&'a str>,
+    ) -> Principal<'a> {
+        if let Kind::User(user) = &self.kind
+            && let Some((known, _)) = named.iter().find(|(_, meant)| **meant == user.incarnation)
+        {
+            let name = known.rsplit('/').next().unwrap_or(known);
+            return Principal::User {
+                name,
+                path: known.strip_suffix(name).unwrap_or_default(),
+                id: &self.id,
+                canonical_id,
+            };
+        }
+        match self.is_meant(named) {
+            true => self.principal(canonical_id),
             false => Principal::of_key(""),
         }
     }
@@ -107,7 +128,7 @@ impl Subject {
     }
 
     /// Returns true if a list of those whom a policy names does not mean another incarnation.
-    pub(crate) fn is_meant(&self, named: &BTreeMap<String, Id>) -> bool {
+    fn is_meant(&self, named: &BTreeMap<String, Id>) -> bool {
         if named.is_empty() {
             return true;
         }

@@ -31,8 +31,8 @@ struct Verified {
 }
 
 impl Caller {
-    /// Finds out for whom a key acts that [`Verifier`](crate::s3::sigv4::Verifier) returned for this
-    /// request. Counts the request as that user's.
+    /// Resolves the identity behind a key that [`Verifier`](crate::s3::sigv4::Verifier) verified, and
+    /// counts the request against its limit.
     ///
     /// # Errors
     /// [`Code::InvalidAccessKeyId`] for a key that does not count (any more);
@@ -55,7 +55,7 @@ impl Caller {
         }))))
     }
 
-    /// Finds out again for whom the key acts, for an answer that goes on.
+    /// Resolves the identity again, so that a long answer notices that its key was revoked.
     ///
     /// # Errors
     /// As [`Caller::verified`], and for a key that was deleted, also if there is another one of its

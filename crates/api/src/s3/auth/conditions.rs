@@ -179,14 +179,16 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
     context
 }
 
-/// Returns what the request asks for in a header, or else what the one asked for that began its upload.
+/// Returns what the request asks for in a header, or what the one asked for that began its upload. A header that
+/// counts only there does not count again.
 fn asked<'c>(call: &'c Call<'_>, name: &str) -> Option<&'c str> {
-    let begun = || {
-        let mut asked = call.begun.iter().flat_map(|meta| &meta.asked);
-        let asked = asked.find(|(asked, _)| asked == name);
-        asked.map(|(_, value)| value.as_str())
-    };
-    text_of(call.described_by(), name).or_else(begun)
+    match &call.begun {
+        Some(upload) if OF_UPLOADS.contains(&name) => {
+            let found = upload.asked.iter().find(|(asked, _)| asked == name);
+            found.map(|(_, value)| value.as_str())
+        }
+        _ => text_of(call.described_by(), name),
+    }
 }
 
 /// Sets the condition keys of requests about a bucket.
@@ -212,7 +214,7 @@ fn describe_object_tags(call: &Call<'_>, context: &mut Context) {
     // A copy takes the tags of its source, whatever the header says, unless it asks for others.
     let is_copy = headers.contains_key(COPY_SOURCE);
     let takes_header = !is_copy || tagging::replaces(headers).unwrap_or_default();
-    let of_header = asked(call, tagging::HEADERS[0]).filter(|_| takes_header);
+    let of_header = asked(call, tagging::TAGGING).filter(|_| takes_header);
     let of_upload = call.begun.as_ref().map(|meta| &meta.tags);
     let known = call
         .tags
@@ -357,7 +359,7 @@ pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<
     if private == Some(false) || acl::grants(headers).is_some() {
         actions.push(Action::PutObjectAcl);
     }
-    let tags = single_header(headers, tagging::HEADERS[0])?;
+    let tags = single_header(headers, tagging::TAGGING)?;
     if tags.is_some_and(|tags| !tags.is_empty()) || (call.tags.is_some() && op.makes_object()) {
         actions.push(Action::PutObjectTagging);
     }

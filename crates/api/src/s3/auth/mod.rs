@@ -188,8 +188,14 @@ pub fn create(
 ///
 /// # Errors
 /// [`Code::AccessDenied`].
-pub fn set_up(call: &Call<'_>, on: &Authorised<OnName>, actions: &[Action]) -> S3Result<()> {
-    let context = conditions::of(call, &on.caller, On::Bucket);
+pub fn set_up(
+    call: &Call<'_>,
+    on: &Authorised<OnName>,
+    asked: &NewBucket,
+    actions: &[Action],
+) -> S3Result<()> {
+    let mut context = conditions::of(call, &on.caller, On::Bucket);
+    asked.describe(&mut context);
     for action in actions {
         on.caller.decide_as_owner(*action, on.name(), &context)?;
     }

@@ -60,6 +60,26 @@ impl Authorised<OnObject> {
         }
     }
 
+    /// Decides about a further action of a write, also by the object that it replaces, if there is one.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub async fn replacing_action(&self, call: &Call<'_>, action: Action) -> S3Result<()> {
+        let waits = {
+            let check = self.check(call);
+            let decision = check.decide(action, None);
+            check.depends_on_object(action, &decision)
+        };
+        if !waits {
+            return self.key_action(call, action);
+        }
+        match call.model.head_object(self.bucket(), self.key()).await {
+            Ok(object) => self.also(call, action, &object),
+            Err(Error::NoSuchKey | Error::Deleted(_)) => self.key_action(call, action),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Decides what waited for the object that a write replaces, if there is one.
     ///
     /// # Errors
@@ -110,7 +130,7 @@ impl Authorised<OnObject> {
     }
 
     /// Says that a key is missing only to callers who may list the bucket.
-    fn missing(&self, call: &Call<'_>, error: Error) -> S3Error {
+    pub fn missing(&self, call: &Call<'_>, error: Error) -> S3Error {
         let error = S3Error::from(error);
         if ![Code::NoSuchKey, Code::NoSuchVersion].contains(&error.code()) {
             return error;

@@ -87,7 +87,11 @@ pub async fn read(call: &mut Call<'_>) -> S3Result<NewBucket> {
 }
 
 /// Answers CreateBucket.
-pub async fn create(call: &Call<'_>, on: &Authorised<OnName>, tags: Tags) -> S3Result<Answer> {
+pub async fn create(
+    call: &Call<'_>,
+    on: &Authorised<OnName>,
+    asked: NewBucket,
+) -> S3Result<Answer> {
     let name = on.name();
     // A rule that is S3's own: it keeps host names whole.
     if name.contains(".-") || name.contains("-.") {
@@ -96,7 +100,8 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnName>, tags: Tags) -> S3R
     let caller = on.caller().known()?;
     let ownership = chosen_ownership(call, on.caller())?;
     let with_lock = lock::of_new_bucket(call.headers)?;
-    set_up(call, on, with_lock, &tags)?;
+    set_up(call, on, with_lock, &asked)?;
+    let tags = asked.tags;
     if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
         // The key could not reach the new bucket by its name.
         return Err(S3Error::of_bucket(Code::BucketAlreadyExists, name));
@@ -118,21 +123,21 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnName>, tags: Tags) -> S3R
 }
 
 /// Decides about what the request asks for beside the bucket, as the operations that set it.
-fn set_up(call: &Call<'_>, on: &Authorised<OnName>, lock: bool, tags: &Tags) -> S3Result<()> {
+fn set_up(call: &Call<'_>, on: &Authorised<OnName>, lock: bool, asked: &NewBucket) -> S3Result<()> {
     if lock {
         let with_lock = [
             Action::PutBucketObjectLockConfiguration,
             Action::PutBucketVersioning,
         ];
-        auth::set_up(call, on, &with_lock)?;
+        auth::set_up(call, on, asked, &with_lock)?;
     }
     if call.headers.contains_key(super::OWNERSHIP_HEADER) {
-        auth::set_up(call, on, &[Action::PutBucketOwnershipControls])?;
+        auth::set_up(call, on, asked, &[Action::PutBucketOwnershipControls])?;
     }
-    match tags.is_empty() {
-        true => Ok(()),
-        false => auth::set_up(call, on, &[Action::PutBucketTagging]),
+    if !asked.tags.is_empty() {
+        auth::set_up(call, on, asked, &[Action::TagResource])?;
     }
+    Ok(())
 }
 
 /// Returns the object ownership that the headers ask for. A new bucket blocks public lists, so that

@@ -39,9 +39,10 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     let id = upload_id(call)?;
     let document = call.completion_document(MAX_DOCUMENT_BYTES).await?;
     let named = parse(&document)?;
+    let is_meant = |part: &Part| is_named(part, &named);
     let (upload, sent) = join!(
         call.model.upload(on.bucket(), on.key(), &id),
-        call.model.sent_parts(on.bucket(), on.key(), &id),
+        call.model.sent_parts(on.bucket(), on.key(), &id, &is_meant),
     );
     let upload = match upload {
         Ok(upload) => upload,
@@ -165,23 +166,15 @@ fn kind_of(upload: &Upload) -> ChecksumKind {
     upload.meta.checksum_kind.unwrap_or(usual)
 }
 
-/// Finds the parts that are named, by tag and checksum, and checks their sizes.
-///
-/// Of a part that was sent several times, the tag says which one the client means. Stamps cannot: they are of the
-/// clocks of the nodes that took the part. Of several with that tag it takes the newest.
+/// Finds the parts that are named among those that [agree](is_named) with their names, and checks their sizes. Both
+/// are in the order of their numbers.
 fn choose(sent: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Part>> {
     let mut sent = sent.into_iter().peekable();
     let mut chosen = Vec::with_capacity(named.len());
     for (at, name) in named.iter().enumerate() {
-        // Both are in the order of their numbers.
-        while sent.next_if(|part| part.number < name.number).is_some() {}
-        let part = loop {
-            let next = sent.next_if(|part| part.number == name.number);
-            let part = next.ok_or_else(|| invalid_part(upload, name))?;
-            if agrees(&part, name, upload) {
-                break part;
-            }
-        };
+        let part = sent.next_if(|part| part.number == name.number);
+        let part = part.filter(|part| is_comparable(part, name, upload));
+        let part = part.ok_or_else(|| invalid_part(upload, name))?;
         if at + 1 < named.len() && part.size < MIN_PART_BYTES {
             return Err(too_small(&part));
         }
@@ -190,16 +183,31 @@ fn choose(sent: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Par
     Ok(chosen)
 }
 
-fn agrees(part: &Part, name: &Named, upload: &Upload) -> bool {
+/// Returns true if a part has the tag and the checksum of the name of its number.
+///
+/// Of a part that was sent several times, the tag says which one the client means, also if another one is newer.
+fn is_named(part: &Part, named: &[Named]) -> bool {
+    let at = named.binary_search_by_key(&part.number, |name| name.number);
+    let Some(name) = at.ok().and_then(|at| named.get(at)) else {
+        return false;
+    };
     let stored = part.checksum.as_ref().and_then(Value::of_stored);
     let same_checksum = match (&name.checksum, stored) {
         (Some(given), Some(stored)) if given.algorithm == stored.algorithm => *given == stored,
-        // Nothing can be compared with it.
-        (Some(_), _) if upload.meta.checksum_algorithm.is_some() => false,
         // It was checked when the part was sent, if it was given then.
         _ => true,
     };
     part.etag == name.etag && same_checksum
+}
+
+/// Returns false if the name has a checksum that nothing can be compared with, although the upload chose an
+/// algorithm. All attempts at a part have checksums of one algorithm, so this excludes all of them or none.
+fn is_comparable(part: &Part, name: &Named, upload: &Upload) -> bool {
+    let (Some(given), Some(_)) = (&name.checksum, &upload.meta.checksum_algorithm) else {
+        return true;
+    };
+    let stored = part.checksum.as_ref().and_then(Value::of_stored);
+    stored.is_some_and(|stored| stored.algorithm == given.algorithm)
 }
 
 fn invalid_part(upload: &Upload, name: &Named) -> S3Error {

@@ -97,12 +97,18 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let head = source.reader.metadata();
     let headers = copied_headers(call, head, replaces)?;
     let acl = acl::of_new(call.model, call.headers, on.bucket())?;
-    let lock = lock::of_headers(call.headers, call.now_ms())?;
+    let lock = lock::of_new(call.headers, call.now_ms(), on.bucket())?;
     let encryption = sse::of_new(call, on.bucket())?;
     let encrypted = sse::headers_of_new(encryption.as_ref());
     if new_tags.is_none() && !head.tags.is_empty() {
-        source.on.also(call, Action::GetObjectTagging, head)?;
-        on.key_action(call, Action::PutObjectTagging)?;
+        let action = match source.on.named_version() {
+            Some(_) => Action::GetObjectTagging.of_version(),
+            None => Action::GetObjectTagging,
+        };
+        source.on.also(call, action, head)?;
+        // Conditions look at the tags of the new object.
+        call.tags = Some(head.tags.clone());
+        on.replacing_action(call, Action::PutObjectTagging).await?;
     }
     // S3 takes the same storage class once more for a change.
     let names_class = call.headers.contains_key(STORAGE_CLASS);
@@ -114,7 +120,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         return Err(S3Error::new(Code::InvalidRequest, why));
     }
     check_source_size(head.size)?;
-    fail_early(call.model, on.bucket(), on.key(), &condition).await?;
+    fail_early(call, on, &condition).await?;
 
     let kept = chosen.or_else(|| algorithm_of(head));
     let meta = ObjectMeta {

@@ -8,7 +8,6 @@ use futures_util::{StreamExt, stream};
 use http::StatusCode;
 
 use super::lock::{check_digest, may_bypass};
-use super::with_key;
 use crate::s3::auth::{self, Authorised, OnBucket, OnObject};
 use crate::s3::call::{Call, single_header};
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -38,7 +37,7 @@ pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
         Err(Error::NoSuchKey) if is_deleted(call, on).await => Err(Error::PreconditionFailed),
         deleted => deleted,
     };
-    let deleted = deleted.map_err(|error| with_key(error, on.key()))?;
+    let deleted = deleted.map_err(|error| on.missing(call, error))?;
     let mut answer = respond::empty(StatusCode::NO_CONTENT);
     if deleted.is_marker {
         respond::set(&mut answer, "x-amz-delete-marker", "true")?;
@@ -257,7 +256,8 @@ async fn try_delete(call: &Call<'_>, permitted: &Permitted, entry: &Entry) -> S3
         Some(etag) => precondition::if_match_condition(etag),
         None => Condition::Always,
     };
-    Ok(delete_as(call.model, on, condition, *bypass).await?)
+    let deleted = delete_as(call.model, on, condition, *bypass).await;
+    deleted.map_err(|error| on.missing(call, error))
 }
 
 fn write_deleted(xml: &mut Writer, entry: &Entry, deleted: &Deleted) {

@@ -2,6 +2,7 @@
 //!
 //! Source: AWS, PutBucketEncryption.
 
+use archipel_model::DefaultEncryption;
 use http::StatusCode;
 
 use crate::s3::auth::{Authorised, OnBucket};
@@ -16,8 +17,12 @@ const MAX_DOCUMENT_BYTES: usize = 16 << 10;
 /// Answers PutBucketEncryption.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
-    let key = check(&document)?;
-    call.model.set_encrypts(on.bucket(), true, key).await?;
+    let default = DefaultEncryption {
+        is_enabled: true,
+        has_bucket_key: check(&document)?,
+    };
+    let set = call.model.set_default_encryption(on.bucket(), default);
+    set.await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
@@ -87,6 +92,8 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// Answers DeleteBucketEncryption.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model.set_encrypts(on.bucket(), false, false).await?;
+    let default = DefaultEncryption::default();
+    let set = call.model.set_default_encryption(on.bucket(), default);
+    set.await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }

@@ -95,7 +95,7 @@ impl Found {
         let (mut answer, range) = describe(read, headers, query, head, parts)?;
         if let Some(range) = range.filter(|range| !range.is_empty()) {
             let content = reader.stream(range);
-            *answer.body_mut() = body::object(content, reader);
+            *answer.body_mut() = body::object(content);
         }
         Ok(answer)
     }

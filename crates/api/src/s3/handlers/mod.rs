@@ -72,7 +72,7 @@ pub async fn dispatch(
             let on = auth::create(call, caller, bucket, &asked)?;
             refuse_tags(call, operation)?;
             refuse_locks(call, operation)?;
-            buckets::create(call, &on, asked.tags).await
+            buckets::create(call, &on, asked).await
         }
         // PostObject authenticates by its form, not by the request.
         Operation::PostObject => Err(post::refuse_signed(call)),
@@ -81,7 +81,10 @@ pub async fn dispatch(
                 tagging::read_resource_early(call, caller, bucket).await?;
             }
             let on = auth::bucket(call, caller, op, bucket)?;
-            refuse_lists(call, op == BucketOp::PutBucketAcl)?;
+            if op != BucketOp::PutBucketAcl {
+                refuse_acls(call)?;
+            }
+            refuse_ownership(call)?;
             refuse_tags(call, operation)?;
             refuse_locks(call, operation)?;
             on_bucket(call, &on, op).await
@@ -101,7 +104,10 @@ pub async fn dispatch(
                 _ => {}
             }
             let on = auth::object(call, caller, op, bucket, key).await?;
-            refuse_lists(call, op.makes_object() || op == ObjectOp::PutObjectAcl)?;
+            if !op.makes_object() && op != ObjectOp::PutObjectAcl {
+                refuse_acls(call)?;
+            }
+            refuse_ownership(call)?;
             refuse_tags(call, operation)?;
             refuse_locks(call, operation)?;
             on_object(call, &on, op).await
@@ -214,14 +220,17 @@ async fn on_object(
 
 /// Refuses headers about tags where they would be ignored.
 fn refuse_tags(call: &Call<'_>, operation: Operation) -> S3Result<()> {
+    use super::tagging::{DIRECTIVE, TAGGING};
     use ObjectOp::{CopyObject, CreateMultipartUpload, PutObject};
-    let taken = match operation {
-        Operation::Object(CopyObject) => 2,
-        Operation::Object(CreateMultipartUpload | PutObject) => 1,
-        _ => 0,
+    let refused: &[&str] = match operation {
+        Operation::Object(CopyObject) => &[],
+        Operation::Object(CreateMultipartUpload | PutObject) => &[DIRECTIVE],
+        _ => &[TAGGING, DIRECTIVE],
     };
-    let mut refused = super::tagging::HEADERS[taken..].iter();
-    match refused.find(|name| call.headers.contains_key(**name)) {
+    match refused
+        .iter()
+        .find(|name| call.headers.contains_key(**name))
+    {
         Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", *name)),
         None => Ok(()),
     }
@@ -248,38 +257,41 @@ fn refuse_locks(call: &Call<'_>, operation: Operation) -> S3Result<()> {
     }
 }
 
-/// Tells the version of an object, if its bucket has versions.
+/// Sets `x-amz-version-id`, unless the bucket never had versions.
 fn set_version_header(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result<()> {
     set_version_in(answer, "x-amz-version-id", bucket, id)
 }
 
-/// Tells a version in this header, if its bucket has versions.
+/// Sets a header to the id of a version, unless the bucket never had versions.
 fn set_version_in(
     answer: &mut Answer,
     header: &'static str,
     bucket: &Bucket,
     id: VersionId,
 ) -> S3Result<()> {
-    match id != VersionId::Null || bucket.versioning.has_versions() {
-        true => respond::set(answer, header, &id.to_string()),
-        false => Ok(()),
+    if id == VersionId::Null && !bucket.versioning.has_versions() {
+        return Ok(());
     }
+    respond::set(answer, header, &id.to_string())
 }
 
-/// Refuses headers about access control lists and object ownership where they would be ignored.
-fn refuse_lists(call: &Call<'_>, taken: bool) -> S3Result<()> {
+/// Refuses headers about access control lists where they would be ignored.
+fn refuse_acls(call: &Call<'_>) -> S3Result<()> {
     use super::acl;
-    let asked = match taken {
-        true => None,
-        false => acl::of_canned(call.headers)?,
-    };
-    let sets = asked.is_some_and(|acl| !acl.is_private());
-    let lists = sets.then_some(acl::HEADER).or(acl::grants(call.headers));
-    let owned = Some(OWNERSHIP_HEADER).filter(|name| call.headers.contains_key(*name));
-    match lists.filter(|_| !taken).or(owned) {
+    let canned = acl::of_canned(call.headers)?;
+    let sets = canned.is_some_and(|acl| !acl.is_private());
+    match sets.then_some(acl::HEADER).or(acl::grants(call.headers)) {
         Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", name)),
         None => Ok(()),
     }
+}
+
+/// Refuses the header about object ownership where it would be ignored.
+fn refuse_ownership(call: &Call<'_>) -> S3Result<()> {
+    if call.headers.contains_key(OWNERSHIP_HEADER) {
+        return Err(S3Error::from(Code::NotImplemented).with("Header", OWNERSHIP_HEADER));
+    }
+    Ok(())
 }
 
 /// Says why an object was not changed. A version that fails the test is one that the caller may not change.

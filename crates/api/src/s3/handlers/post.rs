@@ -100,7 +100,7 @@ async fn store(
 ) -> S3Result<Stored> {
     let headers = call.described_by();
     let acl = acl::of_new(call.model, headers, on.bucket())?;
-    let lock = lock::of_headers(headers, call.now_ms())?;
+    let lock = lock::of_new(headers, call.now_ms(), on.bucket())?;
     let encryption = sse::of_new(call, on.bucket())?;
     let expected = Expected::of(headers, None, false)?;
     expected.check_announced(headers, "x-amz-checksum-algorithm")?;

@@ -1,10 +1,10 @@
 //! PutObject.
 
-use archipel_model::{Bucket, Checksum, Condition, Error, Model, ObjectHead, ObjectMeta};
+use archipel_model::{Checksum, Condition, Error, ObjectHead, ObjectMeta};
 use http::StatusCode;
 
 use super::made::{self, Made};
-use super::{MAX_PUT_BYTES, set_checksum, with_key};
+use super::{MAX_PUT_BYTES, set_checksum};
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
@@ -28,13 +28,13 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let headers = metadata::of_headers(call.headers)?;
     let tags = tagging::of_headers(call.headers)?;
     let acl = acl::of_new(call.model, call.headers, on.bucket())?;
-    let lock = lock::of_headers(call.headers, call.now_ms())?;
+    let lock = lock::of_new(call.headers, call.now_ms(), on.bucket())?;
     let encryption = sse::of_new(call, on.bucket())?;
     let expected = call.expected()?;
     lock::check_digest(&expected, lock, on.bucket().lock.as_ref())?;
     let condition = precondition::of_write(call.headers)?;
     if length > EARLY_BYTES {
-        fail_early(call.model, on.bucket(), on.key(), &condition).await?;
+        fail_early(call, on, &condition).await?;
     }
     let mut writer = made::begin(call, on, encryption.as_ref()).await?;
     let wanted = expected.wanted(Algorithm::Crc64Nvme);
@@ -52,7 +52,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
         acl,
     };
     let head = writer.finish(meta, condition).await;
-    let head = head.map_err(|error| with_key(error, on.key()))?;
+    let head = head.map_err(|error| on.missing(call, error))?;
     let mut answer = stored(&head.etag, head.checksum.as_ref())?;
     sse::headers_of_new(encryption.as_ref()).set_on(&mut answer)?;
     let made = Made::of(call.model, on.bucket(), on.key(), &head);
@@ -86,18 +86,17 @@ pub fn check_size(length: u64) -> S3Result<()> {
 /// Tests a condition before the client sends content in vain. Only the test that the write itself
 /// makes is decisive.
 pub async fn fail_early(
-    model: &Model,
-    bucket: &Bucket,
-    key: &str,
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
     condition: &Condition,
 ) -> S3Result<()> {
     let Condition::Check(test) = condition else {
         return Ok(());
     };
-    let current: Option<ObjectHead> = match model.head_object(bucket, key).await {
+    let current: Option<ObjectHead> = match call.model.head_object(on.bucket(), on.key()).await {
         Ok(head) => Some(head),
         Err(Error::NoSuchKey | Error::Deleted(_)) => None,
         Err(error) => return Err(error.into()),
     };
-    test(current.as_ref()).map_err(|error| with_key(error, key))
+    test(current.as_ref()).map_err(|error| on.missing(call, error))
 }

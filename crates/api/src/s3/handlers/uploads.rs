@@ -1,7 +1,7 @@
 //! Multipart uploads: beginning, aborting, listing them and their parts.
 
 use archipel_base::Id;
-use archipel_model::{Error, ObjectLock, Sealing, Upload, UploadMeta, UploadPage, UploadQuery};
+use archipel_model::{Error, Sealing, Upload, UploadMeta, UploadPage, UploadQuery};
 use http::StatusCode;
 
 use super::copy::chosen_algorithm;
@@ -40,7 +40,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     };
     let meta = UploadMeta {
         encryption: sealing.as_ref().map(Sealing::encryption),
-        lock: new_lock(call, on)?,
+        lock: lock::of_new(call.headers, call.now_ms(), on.bucket())?,
         headers,
         checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
         checksum_kind: kind,
@@ -94,15 +94,6 @@ pub async fn read_early(
         Err(error) => return Err(error.into()),
     }
     Ok(())
-}
-
-/// Returns the protection that the headers ask for.
-fn new_lock(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<ObjectLock> {
-    let lock = lock::of_headers(call.headers, call.now_ms())?;
-    match lock.is_empty() || on.bucket().lock.is_some() {
-        true => Ok(lock),
-        false => Err(Error::NoBucketLock.into()),
-    }
 }
 
 fn chosen_kind(

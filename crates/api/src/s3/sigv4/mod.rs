@@ -206,7 +206,8 @@ impl Verifier {
         Err(error.with("CanonicalRequest", String::from_utf8_lossy(&canonical)))
     }
 
-    /// Checks the signature of a POST policy and gives the access key.
+    /// Checks the signature of a POST policy. Returns the access key, and the age of the signature in
+    /// milliseconds.
     ///
     /// # Errors
     /// A 403 if the policy was not signed so, a 400 if the fields make no sense.
@@ -216,7 +217,7 @@ impl Verifier {
         fields: &PolicyFields<'_>,
         now_ms: u64,
         lookup: Lookup<'_>,
-    ) -> S3Result<Arc<AccessKey>> {
+    ) -> S3Result<(Arc<AccessKey>, u64)> {
         if fields.algorithm != ALGORITHM {
             return Err(unsupported_mechanism());
         }
@@ -242,7 +243,7 @@ impl Verifier {
         let key = lookup(&scope.access_key)?.ok_or_else(|| unknown_key(&scope.access_key))?;
         let signing_key = self.signing_key(&key, &scope);
         if matches_hex(&signing_key, policy.as_bytes(), fields.signature) {
-            Ok(key)
+            Ok((key, now_ms.saturating_sub(timestamp.millis)))
         } else {
             Err(Code::SignatureDoesNotMatch.into())
         }

@@ -13,7 +13,7 @@ use crate::control::Cached;
 use crate::error::Error;
 use crate::identity::{
     Attached, BUILT_IN, Entity, Group, Held, Kind, ManagedPolicy, PolicyRef, Provider, Reference,
-    Role, Session, Subject, User, managed_policy_arn,
+    Role, Session, Subject, User,
 };
 use crate::rowkeys;
 
@@ -165,23 +165,8 @@ impl Resolver<'_> {
         let mut all: Vec<Named> = inline
             .map(|policy| ("session".to_owned(), policy.policy().clone()))
             .collect();
-        for arn in &session.policies {
-            let found = match (built_in(arn), managed_policy_arn(arn)) {
-                (Some(policy), _) => Some(policy.named()),
-                (None, Some(name)) => {
-                    let name = name.to_ascii_lowercase();
-                    let found = self.cached.identities.policies.get(&name);
-                    if found.is_none() {
-                        self.missing
-                            .push(rowkeys::identity(ManagedPolicy::KIND, &name));
-                    }
-                    let found = found.filter(|policy| policy.arn() == *arn);
-                    found.map(|policy| policy.named())
-                }
-                (None, None) => None,
-            };
-            all.push(found.unwrap_or_else(|| gone(arn)));
-        }
+        let managed = session.policies.iter();
+        all.extend(managed.map(|policy| self.managed(policy)));
         Some(all)
     }
 }
@@ -209,7 +194,11 @@ impl Model {
         if !found.1.is_empty() {
             // Another node may have made them a moment ago.
             for row in found.1 {
-                self.look_up(row).await?;
+                match key.session {
+                    // Its token may have outlived all that it was made from.
+                    Some(_) => self.look_up_for_stranger(row).await?,
+                    None => self.look_up(row).await?,
+                }
             }
             found = self.resolve(key)?;
         }

@@ -102,10 +102,11 @@ fn authenticate(
         };
     };
     let of_version_4 = fields.iter().any(|(name, _)| SIGNATURE.contains(&name));
-    let (key, version) = match fields.get(VERSION_2[0]) {
+    let (key, version, age_ms) = match fields.get(VERSION_2[0]) {
         Some(id) if version_2 && !of_version_4 => {
             let signature = fields.required(VERSION_2[1])?;
-            (sigv2::verify_policy(encoded, id, signature, lookup)?, "AWS")
+            let key = sigv2::verify_policy(encoded, id, signature, lookup)?;
+            (key, "AWS", sigv2::AGE_MS)
         }
         Some(_) => return Err(unsupported_mechanism()),
         None => {
@@ -115,8 +116,8 @@ fn authenticate(
                 date: fields.required(SIGNATURE[2])?,
                 signature: fields.required(SIGNATURE[3])?,
             };
-            let key = verifier.verify_policy(encoded, &signed, call.now_ms(), lookup)?;
-            (key, ALGORITHM)
+            let (key, age_ms) = verifier.verify_policy(encoded, &signed, call.now_ms(), lookup)?;
+            (key, ALGORITHM, age_ms)
         }
     };
     let policy = Policy::parse(encoded)?;
@@ -125,7 +126,7 @@ fn authenticate(
     let credential = Credential {
         version,
         kind: "POST",
-        age_ms: None,
+        age_ms: Some(age_ms),
     };
     Ok((Some((key, credential)), policy))
 }
@@ -140,7 +141,7 @@ fn refuse_fields(fields: &Fields) -> S3Result<()> {
     {
         return Err(S3Error::not_implemented(&format!("The form field {name}")));
     }
-    let tags = fields.get(tagging::HEADERS[0]);
+    let tags = fields.get(tagging::TAGGING);
     match tags.is_some_and(|value| !value.is_empty()) {
         true => Err(S3Error::not_implemented("The form field x-amz-tagging")),
         false => Ok(()),

@@ -18,7 +18,11 @@ fn policy_signature_is_valid_for_seven_days() {
         };
         let verifier = Verifier::new("us-east-1", "s3");
         let result = verifier.verify_policy(policy, &fields, now_ms, &lookup);
-        result.map(|key| key.id.clone()).map_err(|e| e.code())
+        let age = now_ms.saturating_sub(signed_ms);
+        result
+            .inspect(|(_, told)| assert_eq!(*told, age))
+            .map(|(key, _)| key.id.clone())
+            .map_err(|e| e.code())
     };
     let verify = |policy: &str, signature: &str| verify_at(policy, signature, signed_ms);
     let right = "8afdbf4008c03f22c2cd3cdb72e4afbb1f6a588f3255ac628749a66d7f09699e";
