@@ -11,12 +11,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::cluster::Inner;
-use crate::data::Data;
 use crate::data::serve::{serve_fetch, serve_upload};
 use crate::layout::Epoch;
-use crate::node::detach::DetachOnDrop;
-use crate::node::wire::{CountersCall, CountersReply, RowCall, method};
-use crate::register::Request;
+use crate::node::wire::{CountersCall, CountersReply, method};
 
 /// The service that answers other nodes. Ends with its cluster.
 pub(crate) struct NodeService(pub Weak<Inner>);
@@ -41,19 +38,6 @@ fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-/// Answers a request for a row.
-async fn serve_row(data: &Arc<Data>, from: NodeId, call: RowCall) -> Result<Bytes, String> {
-    let is_read = matches!(call.request, Request::Read { .. });
-    let reply = if is_read && call.address.epoch <= data.epochs.number() {
-        data.serve_row(from, call).await
-    } else {
-        // The call must finish even if its caller goes away.
-        let data = data.clone();
-        DetachOnDrop::new(async move { data.serve_row(from, call).await }).await
-    };
-    encode(&reply)
-}
-
 #[async_trait]
 impl Service for NodeService {
     fn knows(&self, from: &NodeId) -> bool {
@@ -76,14 +60,8 @@ impl Service for NodeService {
             data.check_level().map_err(text)?;
         }
         match name {
-            method::ROW => serve_row(data, from, decode(&request)?).await,
-            method::ROWS => {
-                let calls = decode(&request)?;
-                // As with the write of one row.
-                let data = data.clone();
-                let reply = async move { data.serve_rows(from, calls).await };
-                encode(&DetachOnDrop::new(reply).await)
-            }
+            method::ROW => encode(&data.serve_row(from, decode(&request)?).await),
+            method::ROWS => encode(&data.serve_rows(from, decode(&request)?).await),
             method::LIST => encode(&data.serve_list(from, decode(&request)?).await?),
             method::COUNTERS => {
                 let CountersCall { partition, groups } = decode(&request)?;
@@ -94,7 +72,7 @@ impl Service for NodeService {
             method::RELAY => encode(&data.serve_relay(decode(&request)?).await),
             method::EPOCH => {
                 data.hear_epoch(from, &request);
-                data.epochs.settled().await;
+                data.epochs.settled().await.map_err(text)?;
                 let epoch = data.epochs.current().ok_or("this node knows no layout")?;
                 Ok(epoch.encode().into())
             }

@@ -148,7 +148,7 @@ impl Data {
     }
 
     /// Returns the replicas of a group whose nodes are not away.
-    fn replicas_here(&self, group: &Group) -> ReplicaSet {
+    pub(super) fn replicas_here(&self, group: &Group) -> ReplicaSet {
         let peers = self.peers.as_ref();
         let is_here = |index: &usize| {
             let node = group.members.get(*index).map(|member| member.node.node);

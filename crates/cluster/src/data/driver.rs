@@ -9,8 +9,7 @@ use std::time::Duration;
 use archipel_base::{Id, Stamp, Writer, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::Instant;
 
 use crate::data::Data;
@@ -146,32 +145,41 @@ impl Run<'_> {
                 };
                 todo.extend(more);
             }
-            let more = match self.reply(&mut sent, &waiting, operation.round()).await {
-                Came::Reply(reply) => {
-                    let least = self.inner.options.times.least_hedge;
-                    let hedge = || (self.inner.round_trip(&self.group) / 2).max(least);
-                    waiting.on_answer(Instant::now(), operation.is_reading().then(hedge));
-                    self.take(&mut operation, &mut sent, &mut waiting, *reply)
-                }
-                Came::Panic => return Err(Error::Unavailable("a request broke off".into())),
-                Came::Time => {
-                    self.send_deferred(&mut sent);
-                    Vec::new()
-                }
-                Came::Silence => {
-                    sent.away = self.away();
-                    let replicas = self.replicas(&sent, operation.round());
-                    match waiting.on_silence(Instant::now(), &replicas) {
-                        Due::Again => operation.on_timeout(&mut next(self.inner)),
-                        Due::Over => operation.give_up(),
-                    }
-                }
-                // All replicas have answered, or have failed for long enough, and there is no
-                // quorum.
-                Came::End => operation.give_up(),
-            };
-            todo.extend(more);
+            let came = self.reply(&mut sent, &waiting, &operation).await;
+            todo.extend(self.on_came(came, &mut operation, &mut sent, &mut waiting)?);
         }
+    }
+
+    /// Goes on with a reply, or because none came in time.
+    fn on_came(
+        &self,
+        came: Came,
+        operation: &mut Operation<Value>,
+        sent: &mut Sent,
+        waiting: &mut Waiting,
+    ) -> Result<Vec<Output<Value>>, Error> {
+        Ok(match came {
+            Came::Reply(reply) => {
+                let least = self.inner.options.times.least_hedge;
+                let hedge = || (self.inner.round_trip(&self.group) / 2).max(least);
+                waiting.on_answer(Instant::now(), operation.is_reading().then(hedge));
+                self.on_reply(operation, sent, waiting, *reply)
+            }
+            Came::Panic => return Err(Error::Unavailable("a request broke off".into())),
+            Came::Time => {
+                self.send_deferred(sent);
+                Vec::new()
+            }
+            Came::Silence => {
+                sent.away = self.away();
+                match waiting.on_silence(Instant::now(), &self.replicas(sent, operation)) {
+                    Due::Again => operation.on_timeout(&mut next(self.inner)),
+                    Due::Over => operation.give_up(),
+                }
+            }
+            // All replicas have answered, or have failed for long enough, and there is no quorum.
+            Came::End => operation.give_up(),
+        })
     }
 
     /// Returns true if this node's stamps [went back](archipel_base::stamp::StampClock::step_back) since the
@@ -196,12 +204,17 @@ impl Run<'_> {
     }
 
     /// Waits for the next reply, for as long as one may come.
-    async fn reply(&self, sent: &mut Sent, waiting: &Waiting, round: u32) -> Came {
+    async fn reply(
+        &self,
+        sent: &mut Sent,
+        waiting: &Waiting,
+        operation: &Operation<Value>,
+    ) -> Came {
         let until = if self.group.is_local_alone() {
             // A local disk has no alternative, so there is no time limit.
             None
         } else {
-            match waiting.until(Instant::now(), &self.replicas(sent, round)) {
+            match waiting.until(Instant::now(), &self.replicas(sent, operation)) {
                 None => return Came::End,
                 until => until,
             }
@@ -232,7 +245,7 @@ impl Run<'_> {
     }
 
     /// Passes a reply to the operation, unless it is a failure that may pass.
-    fn take(
+    fn on_reply(
         &self,
         operation: &mut Operation<Value>,
         sent: &mut Sent,
@@ -252,7 +265,7 @@ impl Run<'_> {
                 sent.refused = Some(error);
                 if round == operation.round() {
                     sent.away = self.away();
-                    let replicas = self.replicas(sent, round);
+                    let replicas = self.replicas(sent, operation);
                     if !waiting.on_failure(Instant::now(), (to, round), passing, &replicas) {
                         return Vec::new();
                     }
@@ -262,11 +275,12 @@ impl Run<'_> {
         }
     }
 
-    fn replicas(&self, sent: &Sent, round: u32) -> Replicas<'_> {
+    fn replicas(&self, sent: &Sent, operation: &Operation<Value>) -> Replicas<'_> {
         Replicas {
             quorums: &self.group.quorums,
             away: sent.away,
-            open: sent.open_in(round),
+            open: sent.open_in(operation.round()),
+            without: operation.goes_without(),
         }
     }
 

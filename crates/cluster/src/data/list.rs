@@ -64,7 +64,7 @@ impl Data {
             if let Some(pages) = merged(self, queries, None).await? {
                 return Ok(pages);
             }
-            self.epochs.settled().await;
+            self.epochs.settled().await?;
         }
         Err(Error::Unavailable("the layout changes too often".into()))
     }

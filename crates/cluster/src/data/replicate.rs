@@ -1,12 +1,16 @@
 //! Brings rows and versions to single replicas.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_base::{Stamp, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value, VersionName};
+use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
 
 use super::Data;
+use super::local::next_before;
 use super::options::WriteOptions;
 use super::versions::TRIES;
 use crate::error::Error;
@@ -14,6 +18,10 @@ use crate::node::group::Group;
 use crate::node::replica::versions::kept_row;
 use crate::node::wire::RowCall;
 use crate::register::{Answer, ReplicaSet, Request, Version, versions};
+
+/// The time for which further replicas may tell what they hold of a row, once a quorum has told. One that is
+/// later, because its disk hangs for example, gets the row later.
+const LATE: Duration = Duration::from_secs(1);
 
 /// A row that was brought to its replicas.
 pub struct Replicated {
@@ -80,28 +88,50 @@ impl Data {
 
     /// Brings a version of a row to all replicas that can be reached. Returns those that hold it, or a
     /// newer one.
+    ///
+    /// The replicas of suspected nodes are asked only if the others that hold it are no quorum. A call to a node
+    /// that is gone takes seconds, and a layout that takes the node out moves each of its rows. When the node is
+    /// back, anti-entropy brings it the row.
     async fn bring_to_all(
         self: &Arc<Data>,
         group: &Group,
         key: &RowKey,
         version: &Version<Value>,
     ) -> ReplicaSet {
-        let all = group.quorums.all().iter().map(|index| async move {
-            let held = self.ask_for_stamp(group, index, key).await?;
-            if held >= version.stamp {
-                return Ok(Some(index));
-            }
+        let here = self.replicas_here(group);
+        let holders = self.bring_to(here, group, key, version).await;
+        if group.quorums.is_quorum(holders) {
+            return holders;
+        }
+        let away = group.quorums.all().without(here);
+        holders.union(self.bring_to(away, group, key, version).await)
+    }
+
+    /// Brings a version of a row to some replicas. Returns those that hold it, or a newer one.
+    ///
+    /// A write is awaited for as long as a call may take, although a quorum may hold the version already. A
+    /// new replica fetches the row's blocks before it answers, and those of the older layout version, which
+    /// have them, drop them once the rows have moved.
+    async fn bring_to(
+        self: &Arc<Data>,
+        replicas: ReplicaSet,
+        group: &Group,
+        key: &RowKey,
+        version: &Version<Value>,
+    ) -> ReplicaSet {
+        let told = self.who_holds(replicas, group, key, version.stamp);
+        let (mut holders, lacking) = told.await;
+        let writes = lacking.iter().map(|index| async move {
             let write = Request::Write {
                 version: version.clone(),
                 guarded: false,
             };
-            let answer = self.ask_about(group, index, key, write).await?;
-            Ok::<_, Error>((answer == Answer::Accepted).then_some(index))
+            (index, self.ask_about(group, index, key, write).await)
         });
-        let mut holders = ReplicaSet::EMPTY;
-        for done in futures_util::future::join_all(all).await {
-            match done {
-                Ok(holder) => holder.into_iter().for_each(|index| holders.insert(index)),
+        for (index, answer) in futures_util::future::join_all(writes).await {
+            match answer {
+                Ok(Answer::Accepted) => holders.insert(index),
+                Ok(_) => {}
                 // It gets the row later.
                 Err(error) => {
                     tracing::debug!(%error, "a row cannot be written to a replica now");
@@ -109,6 +139,34 @@ impl Data {
             }
         }
         holders
+    }
+
+    /// Returns which of these replicas hold a row under this stamp or a newer one, and which of them do not.
+    /// Once a quorum has told, the others have little time.
+    async fn who_holds(
+        self: &Arc<Data>,
+        replicas: ReplicaSet,
+        group: &Group,
+        key: &RowKey,
+        stamp: Stamp,
+    ) -> (ReplicaSet, ReplicaSet) {
+        let look = |index| async move { (index, self.ask_for_stamp(group, index, key).await) };
+        let mut looks: FuturesUnordered<_> = replicas.iter().map(look).collect();
+        let (mut holders, mut lacking) = (ReplicaSet::EMPTY, ReplicaSet::EMPTY);
+        let mut until = None;
+        while let Some((index, held)) = next_before(&mut looks, until).await {
+            match held {
+                Ok(held) if held >= stamp => holders.insert(index),
+                Ok(_) => lacking.insert(index),
+                Err(error) => {
+                    tracing::debug!(%error, "a replica does not tell what it holds of a row");
+                }
+            }
+            if until.is_none() && group.quorums.is_quorum(holders.union(lacking)) {
+                until = Some(Instant::now() + LATE);
+            }
+        }
+        (holders, lacking)
     }
 
     async fn ask_for_stamp(
@@ -138,3 +196,6 @@ impl Data {
         self.ask(group, index, call, None).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,9 @@ use archipel_traces::describe;
 use bytes::Bytes;
 
 use super::Data;
+use crate::node::detach::DetachOnDrop;
 use crate::node::wire::{FetchCall, Refusal, RowCall, RowReply, UploadOpen, frame};
-use crate::register::Answer;
+use crate::register::{Answer, Request};
 
 /// The most blocks that one fetch may ask for.
 const MAX_FETCH: usize = 4096;
@@ -29,13 +30,18 @@ fn about(partition: PartitionId) {
 }
 
 impl Data {
-    /// Answers a row call of another node.
+    /// Answers a row call of another node. A change goes on although its caller goes away; the wait for
+    /// a newer layout does not, so that the permits of calls bound what waits.
     pub(crate) async fn serve_row(self: &Arc<Data>, from: NodeId, call: RowCall) -> RowReply {
         about(call.address.partition);
-        let learnt = self.keep_up(from, call.address.epoch).await;
-        let answer = match learnt {
-            Ok(()) => self.answer(call).await,
+        let is_read = matches!(call.request, Request::Read { .. });
+        let answer = match self.keep_up(from, call.address.epoch).await {
             Err(error) => Err(storage::Error::Busy(error.to_string())),
+            Ok(()) if is_read => self.answer(call).await,
+            Ok(()) => {
+                let data = self.clone();
+                DetachOnDrop::new(async move { data.answer(call).await }).await
+            }
         };
         RowReply(answer.map_err(Refusal::from))
     }

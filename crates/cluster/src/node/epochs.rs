@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use archipel_base::{Id, PartitionId, boxed};
 use archipel_storage::engine::Durability;
@@ -10,6 +11,7 @@ use archipel_storage::store::Transact;
 use archipel_storage::{RowTxn, Store};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::timeout;
 
 use super::own_history::OwnHistory;
 use super::purge;
@@ -33,6 +35,10 @@ const EPOCH: &str = "epoch";
 const INCARNATION: &str = "incarnation";
 /// The node that the store belongs to.
 const NODE: &str = "node";
+
+/// The time for which a request waits for an epoch to be learnt. Usually that is one flush. But a store that
+/// comes back is wiped first, which may take minutes.
+const LEARNING: Duration = Duration::from_secs(3);
 
 /// The epochs that this node knows.
 pub(crate) struct Epochs {
@@ -160,11 +166,19 @@ impl Epochs {
 
     /// Waits until an epoch that is being learnt is in force here, or could not be stored. Until then
     /// requests of the older epoch are refused already.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if that takes longer than a request may wait.
     #[boxed]
-    pub async fn settled(&self) {
-        if self.number() > self.in_force() {
-            drop(self.learning.lock().await);
+    pub async fn settled(&self) -> Result<(), Error> {
+        if self.number() <= self.in_force() {
+            return Ok(());
         }
+        let learnt = async {
+            drop(self.learning.lock().await);
+            Ok(())
+        };
+        in_time(learnt).await
     }
 
     /// Returns a listener that reports newer epochs by number.
@@ -280,12 +294,14 @@ impl Epochs {
         if epoch.level > self.level {
             return Check::TooOld;
         }
+        // Before the name: once a store was renamed, it may answer in all epochs, but not under its old name.
+        let may_answer = self.may_answer(&epoch);
         let me = self.me();
         let here = |replica: &crate::register::epoch::Member<StoreName>| {
             replica.node == me && replica.incarnation == address.incarnation
         };
         let is_here = epoch.replicas(address.partition).iter().flatten().any(here);
-        match (is_here, self.may_answer(&epoch)) {
+        match (is_here, may_answer) {
             (true, true) => Check::Pass,
             (true, false) => Check::Unconfirmed,
             (false, _) => Check::NotHere,
@@ -305,6 +321,20 @@ impl Epochs {
             fence: self.fence.clone(),
         }
     }
+}
+
+/// Waits for an epoch to be learnt, for as long as a request may. The learning goes on afterwards.
+///
+/// # Errors
+/// [`Error::Unavailable`] if the time is over, and the errors of `learning`.
+pub(crate) async fn in_time(
+    learning: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    let learnt = timeout(LEARNING, learning).await;
+    learnt.unwrap_or_else(|_| {
+        let why = "this node still learns a newer layout. If its store comes back, the store is wiped first";
+        Err(Error::Unavailable(why.into()))
+    })
 }
 
 /// The epoch under which rows are read or changed.

@@ -5,6 +5,7 @@ use archipel_net::Class;
 use bytes::Bytes;
 
 use super::Node;
+use super::epochs::in_time;
 use super::wire::method;
 use crate::error::Error;
 use crate::layout::Epoch;
@@ -41,13 +42,16 @@ impl Node {
     }
 
     /// Learns the caller's epoch, if the caller knows a newer one and is trusted to tell it.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the epoch cannot be learnt, or not [in time](in_time).
     pub(crate) async fn keep_up(&self, from: NodeId, epoch: u64) -> Result<(), Error> {
         if self.epochs.in_force() >= epoch {
             return Ok(());
         }
-        self.epochs.settled().await;
+        self.epochs.settled().await?;
         if self.epochs.in_force() < epoch && self.trusts(&from) {
-            self.learn_from(&from).await?;
+            in_time(self.learn_from(&from)).await?;
         }
         Ok(())
     }

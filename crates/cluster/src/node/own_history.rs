@@ -105,6 +105,12 @@ impl OwnHistory {
         self.proven.store(EVER, Ordering::SeqCst);
     }
 
+    /// Lets the store answer in no epoch, as after a restart.
+    #[cfg(test)]
+    pub fn disprove(&self) {
+        self.proven.store(0, Ordering::SeqCst);
+    }
+
     /// Returns a listener that reports when the store is renamed.
     pub fn renamed(&self) -> Listening {
         self.renamed.listen()

@@ -212,6 +212,14 @@ impl<V: RowValue> Operation<V> {
         self.round
     }
 
+    /// Returns the replicas without which this round goes on: they hold what the others cannot store.
+    pub fn goes_without(&self) -> ReplicaSet {
+        match self.phase {
+            Phase::Writing { .. } => ReplicaSet::EMPTY,
+            _ => self.left_out,
+        }
+    }
+
     /// Handles an answer of `from` to the request of `round`. Ignores repeated and late answers.
     pub fn on_answer(
         &mut self,
@@ -261,10 +269,7 @@ impl<V: RowValue> Operation<V> {
         if !outputs.is_empty() {
             return outputs;
         }
-        self.failed = match self.phase {
-            Phase::Writing { .. } => ReplicaSet::EMPTY,
-            _ => self.left_out,
-        };
+        self.failed = self.goes_without();
         self.send_to(self.unanswered())
     }
 

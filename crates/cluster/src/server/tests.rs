@@ -12,9 +12,9 @@ use crate::data::options::WriteOptions;
 use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
 use crate::memory::World;
 use crate::node::options::Hooks;
-use crate::node::wire::{Address, RowReply, UploadOpen, frame};
+use crate::node::wire::{Address, RowCall, RowReply, UploadOpen, frame};
 use crate::reconfigure::change::LayoutChange;
-use crate::register::Answer;
+use crate::register::{Answer, Request};
 
 const LATENCY: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(10);

@@ -5,6 +5,7 @@ use archipel_storage::Value;
 use super::waiting::again_if_it_fails;
 use super::{Run, next};
 use crate::error::Error;
+use crate::node::epochs::in_time;
 use crate::register::{Operation, Output};
 
 impl Run<'_> {
@@ -16,15 +17,15 @@ impl Run<'_> {
         known_at: Option<usize>,
     ) -> Result<Vec<Output<Value>>, Error> {
         let inner = self.inner;
-        inner.epochs.settled().await;
+        inner.epochs.settled().await?;
         if inner.epochs.in_force() < epoch {
             let other = known_at.filter(|index| !self.group.is_local(*index));
             match other.and_then(|index| self.group.members.get(index)) {
                 Some(member) => {
                     let node = member.node.node;
                     let away = || self.group.is_away(inner.peers.as_ref(), &node);
-                    again_if_it_fails(&inner.options.times, away, || inner.learn_from(&node))
-                        .await?;
+                    let learn = || inner.learn_from(&node);
+                    in_time(again_if_it_fails(&inner.options.times, away, learn)).await?;
                 }
                 // This node stored the epoch, and then failed. It answers nothing until it tries again.
                 None if inner.epochs.number() > inner.epochs.in_force() => {

@@ -53,6 +53,8 @@ pub(super) struct Replicas<'a> {
     pub away: ReplicaSet,
     /// The replicas that were asked in this round and have not answered.
     pub open: ReplicaSet,
+    /// The replicas without which the round goes on.
+    pub without: ReplicaSet,
 }
 
 impl Waiting {
@@ -86,11 +88,14 @@ impl Waiting {
             true => self.failed.insert(from),
             false => self.lost.insert(from),
         };
-        let (quorums, failed) = (replicas.quorums, self.failed);
-        if !quorums.is_blocked_by(self.lost.union(failed)) {
+        let (failed, lost) = (self.failed, self.lost.union(replicas.without));
+        if !replicas.quorums.is_blocked_by(lost.union(failed)) {
             return true;
         }
-        if quorums.is_blocked_by(self.lost.union(failed.intersection(replicas.away))) {
+        if replicas
+            .quorums
+            .is_blocked_by(lost.union(failed.intersection(replicas.away)))
+        {
             return true;
         }
         let (pause, until) = match self.retry {
@@ -134,7 +139,8 @@ impl Waiting {
     fn waits_for_absent(&self, replicas: &Replicas<'_>) -> bool {
         let silent = replicas.open.union(self.failed);
         let absent = silent.intersection(replicas.away);
-        replicas.quorums.is_blocked_by(self.lost.union(absent))
+        let lost = self.lost.union(replicas.without);
+        replicas.quorums.is_blocked_by(lost.union(absent))
     }
 
     fn forget_failures(&mut self) {

@@ -12,6 +12,7 @@ use crate::data::Data;
 use crate::data::driver::waiting::again_if_it_fails;
 use crate::error::Error;
 use crate::merge::{Page, wire};
+use crate::node::epochs::{Check, in_time};
 use crate::node::group::Group;
 use crate::node::wire::{Address, ListCall, ListReply, PageCall, PageReply, method};
 
@@ -159,22 +160,22 @@ async fn pages_there(
             pages.map(Some).map_err(|why| strange(&why))
         }
         ListReply::Superseded(_) => {
-            inner.learn_from(&node).await?;
+            in_time(inner.learn_from(&node)).await?;
             Ok(None)
         }
     }
 }
 
 /// Returns pages of this node's own replicas; `None` if the layout changed meanwhile.
+///
+/// # Errors
+/// [`Error::Unavailable`] if the store may not answer yet, or is another one by now: it was rolled back.
 pub(super) async fn pages_here(
     inner: &Data,
     requests: &[PageRequest],
 ) -> Result<Option<Vec<Known>>, Error> {
-    let epoch = inner.epochs.current();
-    if !epoch.is_some_and(|epoch| inner.epochs.may_answer(&epoch)) {
-        return Err(Error::Unavailable(
-            "this node does not know yet whether it was rolled back".into(),
-        ));
+    if !are_in_force(inner, requests)? {
+        return Ok(None);
     }
     let queries = requests.iter().map(|q| (q.query.clone(), q.fence.clone()));
     let (queries, hooks): (Vec<_>, _) = (queries.collect(), inner.replica.hooks());
@@ -190,8 +191,25 @@ pub(super) async fn pages_here(
     };
     warm(inner.store(), requests.iter().map(|q| &q.query)).await;
     let pages = inner.store().read(read).await?;
-    // If the epoch was superseded meanwhile, the pages may lack later writes.
-    let number = inner.epochs.number();
-    let in_force = requests.iter().all(|q| q.address.epoch == number);
-    Ok(in_force.then_some(pages))
+    // If the epoch was superseded meanwhile, the pages may lack later writes. The store may also have heard
+    // meanwhile that it was rolled back.
+    Ok(are_in_force(inner, requests)?.then_some(pages))
+}
+
+/// Checks requests for this node's own replicas, as those of other nodes are checked: the store may have
+/// been given another name since the caller took it for a replica. Returns false if a newer layout is known.
+///
+/// # Errors
+/// [`Error::Unavailable`] if one of them is not for a replica that may answer here.
+fn are_in_force(inner: &Data, requests: &[PageRequest]) -> Result<bool, Error> {
+    for request in requests {
+        let why = match inner.epochs.check(&request.address) {
+            Check::Pass => continue,
+            Check::Superseded(_) => return Ok(false),
+            Check::Unconfirmed => "this node does not know yet whether it was rolled back",
+            Check::Learn | Check::NotHere | Check::TooOld => "the partition is not held here",
+        };
+        return Err(Error::Unavailable(why.into()));
+    }
+    Ok(true)
 }

@@ -37,7 +37,7 @@ impl Data {
             let fence = Some(fence.key.clone());
             let pages = merged(self, std::slice::from_ref(&query), fence).await?;
             let Some(page) = pages.and_then(|mut pages| pages.pop()) else {
-                self.epochs.settled().await;
+                self.epochs.settled().await?;
                 retries += 1;
                 continue;
             };

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use archipel_base::Stamp;
+use archipel_base::{Id, Stamp};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Row, RowTxn, Value};
 
@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 use crate::data::options::WriteOptions;
 use crate::memory::World;
 use crate::merge::wire;
+use crate::node::history::Contradiction;
 use crate::node::options::Hooks;
 use crate::node::wire::{ListCall, ListReply, PageCall, PageReply};
 
@@ -177,4 +178,33 @@ async fn a_whole_scan_shows_what_a_quorum_holds() {
     let keys = |rows: &[Scanned]| rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(&seen), keys(&found));
     assert!(seen.iter().all(|row| row.is_settled));
+}
+
+/// A store was rolled back, and a listing began before another node told so. The page of that store and the page
+/// of a replica that lags are no quorum.
+#[tokio::test(start_paused = true)]
+async fn a_listing_takes_no_page_of_the_store_that_this_one_was() {
+    let world = three().await;
+    let [here, lagging, away] = &world.nodes[..] else {
+        panic!()
+    };
+    // This node acknowledged the row, and was rolled back.
+    let newer = away.next_stamp(Stamp::ZERO);
+    plant(away, key(99), newer, Some(Value::default())).await;
+    world.isolate(2);
+    here.epochs.history.disprove();
+    let listing = here.clone();
+    let listing = tokio::spawn(async move { listing.list(all()).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!listing.is_finished());
+    let (names, why) = ((Id([7; 16]), Id([8; 16])), Contradiction::Older);
+    let told_by = lagging.me().node;
+    let renamed = here
+        .epochs
+        .history
+        .rename(here.store(), names, (told_by, why));
+    renamed.await.unwrap();
+    let listed = listing.await.unwrap();
+    let rows = listed.map(|page| page.entries.len());
+    assert!(matches!(rows, Err(Error::Unavailable(_))), "{rows:?}");
 }

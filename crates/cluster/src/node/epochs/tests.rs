@@ -4,17 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use archipel_base::PartitionId;
+use archipel_base::{PartitionId, codec};
 use archipel_storage::engine::Engine;
 use archipel_storage::engine::memory::{Fault, MemoryEngine};
 use archipel_storage::store::{StoreOptions, Threads};
-use archipel_storage::{Error, ListQuery};
+use archipel_storage::{Error, ListQuery, RowKey};
 use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use crate::cluster::Cluster;
 use crate::layout::Epoch;
 use crate::memory::{World, seeded_options};
 use crate::node::options::Hooks;
+use crate::node::wire::{Address, Refusal, RowCall, RowReply, method};
+use crate::register::{Request, Version};
+
+/// Longer than anything takes that ends.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A node must refuse the older epoch before the newer one is durable. With a slow disk this takes
 /// a while.
@@ -38,6 +45,81 @@ async fn listing_waits_while_an_epoch_is_being_learnt() {
     *epochs.current.write() = Some(Arc::new(next));
     drop(learning);
     assert_eq!(listing.await.unwrap().unwrap().entries.len(), 0);
+}
+
+/// Returns a call that asks a node to hold a version in an epoch.
+fn write_in(epoch: &Epoch, node: &Cluster) -> Bytes {
+    let address = Address {
+        epoch: epoch.number(),
+        incarnation: epoch.incarnation_of(&node.me()).unwrap(),
+        partition: PartitionId(0),
+    };
+    let request = Request::Write {
+        version: Version::absent(),
+        guarded: false,
+    };
+    codec::encode(&RowCall::plain(
+        address,
+        Bytes::from_static(b"key"),
+        request,
+    ))
+    .into()
+}
+
+/// A store that comes back is wiped while its node learns the epoch, which may take minutes. The other nodes
+/// send it each write of that epoch, and clients ask it.
+#[tokio::test(start_paused = true)]
+async fn requests_do_not_pile_up_while_an_epoch_is_being_learnt() {
+    for is_stored in [true, false] {
+        let world = World::new(3, 3, Duration::from_millis(5), 1, Hooks::NONE)
+            .await
+            .unwrap();
+        let [a, b, _] = &world.nodes[..] else {
+            panic!()
+        };
+        let mut next = (*a.epochs.current().unwrap()).clone();
+        next.config.epoch += 1;
+        b.learn(next.clone()).await.unwrap();
+        let _learning = a.epochs.learning.lock().await;
+        if is_stored {
+            a.epochs.fence.fetch_max(next.number(), Ordering::SeqCst);
+        }
+
+        let (service, from, call) = (a.service(), b.me().node, write_in(&next, a));
+        let tasks = Handle::current().metrics();
+        let before = tasks.num_alive_tasks();
+        for _ in 0..100 {
+            let asked = service.call(from, method::ROW, call.clone());
+            let answered = timeout(Duration::from_millis(20), asked).await;
+            assert!(answered.is_err(), "it waits");
+        }
+        let after = tasks.num_alive_tasks();
+        assert!(after < before + 50, "{before} tasks, then {after}");
+
+        let answer = timeout(LONG, service.call(from, method::ROW, call)).await;
+        let answer = answer.expect("the wait ends").unwrap();
+        let RowReply(answer) = codec::decode(&answer).unwrap();
+        assert!(matches!(answer, Err(Refusal::Busy(_))), "{answer:?}");
+        if !is_stored {
+            continue;
+        }
+        let row = RowKey {
+            partition: PartitionId(0),
+            key: Bytes::from_static(b"key"),
+        };
+        let read = timeout(LONG, a.metadata(&row)).await;
+        let read = read.expect("a client is answered");
+        assert!(
+            matches!(read, Err(crate::Error::Unavailable(_))),
+            "{read:?}"
+        );
+        let query = ListQuery::new(PartitionId(0), Bytes::new());
+        let listed = timeout(LONG, a.list(query)).await;
+        let listed = listed.expect("a client is answered");
+        assert!(matches!(listed, Err(crate::Error::Unavailable(_))));
+        let told = timeout(LONG, service.call(from, method::EPOCH, Bytes::new()));
+        assert!(told.await.expect("a node is answered").is_err());
+    }
 }
 
 /// Returns a node alone, its engine, and an epoch that follows its own.
@@ -88,9 +170,7 @@ async fn an_epoch_is_learnt_although_its_caller_goes_away() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), learnt)
-        .await
-        .unwrap();
+    timeout(Duration::from_secs(60), learnt).await.unwrap();
     assert_eq!(listed(&node).await, 0);
 }
 

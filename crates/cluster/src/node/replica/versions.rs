@@ -145,7 +145,7 @@ pub(super) fn asked(
     }))
 }
 
-/// Returns what the replica tells of the versions that a request asks about.
+/// Returns reports about the versions that a request asks about.
 pub(super) fn told(
     rows: &RowReader<'_>,
     key: &RowKey,

@@ -15,6 +15,7 @@ use super::enough_of;
 use super::wire::{PastCall, PastReply};
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
+use crate::node::epochs::Listening;
 use crate::node::history::Run;
 use crate::node::history_record as record;
 use crate::node::own_history::Rollback;
@@ -74,7 +75,11 @@ impl Upkeep {
             let epoch = self.epoch();
             let number = epoch.as_ref().map_or(0, |epoch| epoch.number());
             if let Some(epoch) = epoch {
-                self.look_back(&epoch, &mut heard, begun, options).await;
+                self.look_back(&epoch, &mut heard, begun, options, &mut epochs)
+                    .await;
+            }
+            if self.epochs.in_force() != number {
+                continue;
             }
             let rest = if past.is_proven(number) {
                 TICK
@@ -89,12 +94,16 @@ impl Upkeep {
         }
     }
 
+    /// Asks the other stores that have something to tell or to hear, and awaits their answers. Ends as soon as
+    /// a newer epoch is known: the store answers nothing in it before it is proven again, and an answer may
+    /// take as long as a call.
     async fn look_back(
         self: &Arc<Upkeep>,
         epoch: &Epoch,
         heard: &mut Heard,
         begun: Instant,
         options: AntiEntropyOptions,
+        epochs: &mut Listening,
     ) {
         let upkeep = self;
         upkeep.prove_if_borne_out(epoch, heard, begun);
@@ -105,7 +114,16 @@ impl Upkeep {
         let mut asked: FuturesUnordered<_> = due
             .map(|node| async move { (node, upkeep.ask_past(&node, epoch).await) })
             .collect();
-        while let Some((node, answer)) = asked.next().await {
+        loop {
+            let next = tokio::select! {
+                biased;
+                newest = epochs.changed() => match newest > epoch.number() {
+                    true => return,
+                    false => continue,
+                },
+                next = asked.next() => next,
+            };
+            let Some((node, answer)) = next else { return };
             match answer {
                 Ok((reply, run)) => self.hear_past(node, reply, run, heard).await,
                 Err(error) => {
@@ -113,12 +131,6 @@ impl Upkeep {
                 }
             }
             upkeep.prove_if_borne_out(epoch, heard, begun);
-            if self
-                .epoch()
-                .is_none_or(|now| now.number() != epoch.number())
-            {
-                return;
-            }
         }
     }
 

@@ -167,6 +167,39 @@ async fn a_stranger_cannot_say_that_a_store_was_rolled_back() {
     }
 }
 
+/// A node answers gossip, and not what it remembers. The others learn the next layout while they wait for that.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_delays_no_proof_in_the_next_epoch() {
+    let world = three().await;
+    for node in &world.nodes {
+        node.epochs.history.disprove();
+    }
+    run_anti_entropy_everywhere(&world);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let epoch = world.nodes[0].epoch().unwrap();
+    for node in &world.nodes {
+        assert!(node.epochs.may_answer(&epoch));
+    }
+    world.isolate(2);
+    // The next mark is due after five seconds. The third node is asked to remember it, and asked again.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for node in &world.nodes[..2] {
+        let (_, mark) = node.upkeep().progress_mark();
+        assert!(mark > 0);
+        node.learn(epoch.with_level(epoch.level)).await.unwrap();
+    }
+    // The tasks that prove the stores run meanwhile.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let key = RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from_static(b"k"),
+    };
+    let how = WriteOptions::durable(Durability::Fsync);
+    let written = world.nodes[0].write(&key, Some(Value::default()), how);
+    let written = tokio::time::timeout(Duration::from_secs(1), written).await;
+    written.expect("in time").unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn rolled_back_store_continues_under_another_name() {
     let world = three().await;

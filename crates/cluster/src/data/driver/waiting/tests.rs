@@ -10,6 +10,7 @@ struct Seen {
     quorums: Quorums,
     away: ReplicaSet,
     open: ReplicaSet,
+    without: ReplicaSet,
 }
 
 impl Seen {
@@ -18,6 +19,7 @@ impl Seen {
             quorums: Quorums::majority_of(ALL),
             away: set(away),
             open: set(open),
+            without: ReplicaSet::EMPTY,
         }
     }
 
@@ -26,6 +28,7 @@ impl Seen {
             quorums: &self.quorums,
             away: self.away,
             open: self.open,
+            without: self.without,
         }
     }
 }
@@ -66,6 +69,24 @@ async fn a_replica_is_asked_again_if_another_is_lost() {
     assert!(waiting.on_failure(now, (1, 1), false, &seen.replicas()));
     assert!(waiting.on_failure(now, (2, 1), false, &seen.replicas()));
     assert_eq!(waiting.until(now, &seen.replicas()), None);
+}
+
+/// One replica of three is left out, so both others are needed.
+#[tokio::test(start_paused = true)]
+async fn a_replica_is_asked_again_if_another_is_left_out() {
+    let now = Instant::now();
+    let mut seen = Seen::new(&[], &[]);
+    seen.without = set(&[0]);
+    let mut waiting = Waiting::new(now, Times::USUAL);
+    assert!(!waiting.on_failure(now, (1, 2), true, &seen.replicas()));
+    let retry = waiting.until(now, &seen.replicas()).unwrap();
+    assert_eq!(retry - now, Times::USUAL.first_retry);
+    let away = Seen {
+        away: set(&[1]),
+        ..seen
+    };
+    let mut waiting = Waiting::new(now, Times::USUAL);
+    assert!(waiting.on_failure(now, (1, 2), true, &away.replicas()));
 }
 
 #[tokio::test(start_paused = true)]
