@@ -12,6 +12,7 @@ use archipel_net::dual::{DualTransport, TCP_SCHEME};
 use archipel_net::identity::Identity;
 use archipel_net::rpc::Rpc;
 use archipel_storage::Store;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config;
@@ -33,6 +34,8 @@ pub struct Links {
     pub members: Members,
     /// Looks other nodes up.
     pub lookups: Lookups,
+    /// The reason why there is no first layout yet, as long as this node waits for one.
+    pub first_layout: watch::Sender<String>,
     data_dir: PathBuf,
 }
 
@@ -85,6 +88,7 @@ impl Links {
             rpc,
             members,
             lookups: Lookups::new(&settings.discover, tcp_only),
+            first_layout: watch::Sender::default(),
             data_dir,
         })
     }
@@ -119,7 +123,19 @@ impl Links {
             zone: zone.to_owned(),
         };
         let (members, cluster) = (self.members.clone(), cluster.clone());
-        tasks.spawn(async move { form(&cluster, &members, first).await });
+        let waits_for = self.first_layout.clone();
+        tasks.spawn(async move { form(&cluster, &members, first, &waits_for).await });
+    }
+
+    /// Returns a warning for each address at which no node answers, and one if the first layout waits.
+    pub fn warnings(&self) -> Vec<String> {
+        let silent = self.members.silent_seeds();
+        let mut all: Vec<String> = silent.iter().map(no_answer).collect();
+        let waits = self.first_layout.borrow();
+        if !waits.is_empty() {
+            all.push(format!("the first layout waits: {}", *waits));
+        }
+        all
     }
 
     /// Starts to serve other nodes, to gossip, and to follow the layout.
@@ -134,4 +150,15 @@ impl Links {
         tasks.spawn(async move { peers::keep(keeping, me, folder).await });
         tasks.spawn(async move { members.follow(&cluster).await });
     }
+}
+
+/// Says that no node answers at an address, and why.
+fn no_answer((address, why): &(String, String)) -> String {
+    let fix = match why.contains("; fix: ") {
+        true => "",
+        false => {
+            "; fix: start that node, or remove the address from what cluster.join or cluster.discover names"
+        }
+    };
+    format!("no node answers at {address}: {why}{fix}")
 }

@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 
 use crate::acme::Acme;
 use crate::config::{Settings, Transport, durability_name};
+use crate::disks;
 use crate::identity::Identity;
 use crate::listeners::{self, Addresses};
 use crate::network::Links;
@@ -34,6 +35,8 @@ pub struct NodeView {
     store: Store,
     /// The numbers of the disks in the settings, in their order.
     numbers: Vec<u16>,
+    /// Warnings about disks on one file system.
+    shared_disks: Vec<String>,
     node_id: String,
     addresses: Addresses,
     clock: Arc<dyn WallClock>,
@@ -54,6 +57,7 @@ impl NodeView {
         acme: Option<Acme>,
     ) -> NodeView {
         NodeView {
+            shared_disks: disks::on_one_file_system(&settings.disks),
             settings,
             store: storage.store,
             numbers: storage.disk_numbers,
@@ -91,6 +95,10 @@ impl NodeView {
             warnings: listeners::plain_text(&self.settings, self.addresses),
             ..NodeStatus::default()
         };
+        status.warnings.extend(self.shared_disks.clone());
+        status
+            .warnings
+            .extend(self.links.iter().flat_map(Links::warnings));
         status
             .warnings
             .extend(self.acme.iter().flat_map(Acme::warnings));

@@ -211,6 +211,7 @@ fn command_line_manages_buckets_and_keys() {
     );
     let secret = folder.path().join("secret");
     fs::write(&secret, "a-secret-from-elsewhere\n").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
     ask(&[
         "key",
         "import",

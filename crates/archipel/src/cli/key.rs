@@ -15,6 +15,7 @@ use super::filter::Named;
 use super::target::Target;
 use super::{table, token};
 use crate::client::{Client, Failure, path};
+use crate::config::secret::check_mode;
 
 /// The limit of a secret that is read from a file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1024;
@@ -255,6 +256,10 @@ fn read_secret(file: &PathBuf) -> Result<String, Failure> {
             .take(MAX_SECRET_BYTES)
             .read_to_string(&mut secret)
     } else {
+        check_mode(file).map_err(|refused| {
+            let path = file.display();
+            Failure::new(format!("{path}: {}; fix: {}", refused.why, refused.fix))
+        })?;
         std::fs::File::open(file).and_then(|f| f.take(MAX_SECRET_BYTES).read_to_string(&mut secret))
     };
     read.map_err(cannot)?;

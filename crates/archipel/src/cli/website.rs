@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use archipel_api::admin::types::{SetWebsite, WebsiteInfo, WebsiteRedirect, WebsiteRule};
+use archipel_api::admin::types::{
+    NodeStatus, SetWebsite, WebsiteInfo, WebsiteRedirect, WebsiteRule,
+};
 use clap::Subcommand;
 use serde::Deserialize;
 
 use super::settings::{self, read};
 use super::table::{self, done};
 use super::target::Target;
-use crate::client::Failure;
+use crate::client::{Client, Failure};
 
 /// The subcommands of `archipel website`.
 #[derive(Subcommand)]
@@ -75,7 +77,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 rules: rules.map(|file| file.rules),
                 redirect: None,
             };
-            show(target, &client.put(&route(&bucket), &set).await?)
+            made(target, &client, &client.put(&route(&bucket), &set).await?).await
         }
         Command::Redirect {
             bucket,
@@ -86,7 +88,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 redirect: Some(WebsiteRedirect { host, protocol }),
                 ..SetWebsite::default()
             };
-            show(target, &client.put(&route(&bucket), &set).await?)
+            made(target, &client, &client.put(&route(&bucket), &set).await?).await
         }
         Command::Disable { bucket } => {
             client.delete(&route(&bucket)).await?;
@@ -98,6 +100,19 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 
 fn route(bucket: &str) -> String {
     settings::route(bucket, "website")
+}
+
+/// Shows a new website, and says if the node serves none.
+async fn made(target: &Target, client: &Client, info: &WebsiteInfo) -> Result<(), Failure> {
+    show(target, info)?;
+    let status: NodeStatus = client.get("/v1/status").await?;
+    if target.json || status.web_endpoint.is_some() {
+        return Ok(());
+    }
+    table::document(
+        "\nThis node serves no websites. Set web.listen in its configuration and restart it, or use the web \
+         address of another node.",
+    )
 }
 
 fn show(target: &Target, info: &WebsiteInfo) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ mod encryption;
 mod event_targets;
 mod first_start;
 mod limits;
+mod listeners;
 mod metadata;
 mod tls;
 mod traces;
@@ -59,6 +60,7 @@ pub fn settings(file: &File, secret: Option<String>) -> Result<Settings, Vec<Pro
         limits: check.limits(&file.limits),
         data_dir,
     };
+    check.listeners(&settings);
     if check.problems.is_empty() {
         Ok(settings)
     } else {

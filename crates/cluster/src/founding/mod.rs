@@ -20,6 +20,7 @@ use archipel_base::boxed;
 use archipel_net::Class;
 use bytes::Bytes;
 use futures_util::future::join_all;
+use tokio::sync::watch;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -54,14 +55,19 @@ pub struct FirstLayout {
 }
 
 /// Takes part in the first layout, until this node is in a layout. Run it in a task of its own.
+/// `waits_for` is told what it waits for; it is empty if it waits for nothing.
 #[boxed]
-pub async fn form(cluster: &Cluster, members: &Members, first: FirstLayout) {
+pub async fn form(
+    cluster: &Cluster,
+    members: &Members,
+    first: FirstLayout,
+    waits_for: &watch::Sender<String>,
+) {
     if cluster.epoch().is_some() {
         return;
     }
     members.change(|info| info.first_nodes = first.nodes);
     let (mut news, mut epochs) = (members.changed(), cluster.epoch_changes());
-    let mut said = String::new();
     while cluster.epoch().is_none() {
         let lost = members.not_found().map(|address| {
             format!(
@@ -73,9 +79,10 @@ pub async fn form(cluster: &Cluster, members: &Members, first: FirstLayout) {
             .epochs
             .wait_for_first(first.nodes.into(), lost.clone());
         let waits = step(cluster, members, &first, lost).await;
-        if let Some(waits) = waits.filter(|waits| *waits != said) {
+        if let Some(waits) = waits
+            && waits_for.send_if_modified(|said| replaced(said, &waits))
+        {
             tracing::info!("the first layout waits: {waits}");
-            said = waits;
         }
         tokio::select! {
             biased;
@@ -84,7 +91,15 @@ pub async fn form(cluster: &Cluster, members: &Members, first: FirstLayout) {
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
+    waits_for.send_replace(String::new());
     members.change(|info| info.first_nodes = 0);
+}
+
+/// Puts `new` in the place of `old`. Returns true if they differ.
+fn replaced(old: &mut String, new: &str) -> bool {
+    let differ = old != new;
+    new.clone_into(old);
+    differ
 }
 
 /// Does what is to be done now. Returns what it waits for. `lost` tells of an address at which no

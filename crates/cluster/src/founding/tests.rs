@@ -146,7 +146,9 @@ impl Site {
         let tasks = vec![
             tokio::spawn(async move { rpc.serve(service).await }),
             tokio::spawn(async move { gossip.run().await }),
-            tokio::spawn(async move { form(&forming, &forms, first).await }),
+            tokio::spawn(
+                async move { form(&forming, &forms, first, &watch::Sender::default()).await },
+            ),
         ];
         let follows = tokio::spawn(async move { follows.follow(&follower).await });
         self.machines[n].running = Some(Process {

@@ -1,8 +1,7 @@
 //! The driver of a [`Membership`]: it carries messages over calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use archipel_base::clock::WallClock;
@@ -45,8 +44,8 @@ struct Inner {
     random: Arc<dyn Random>,
     clock: Arc<CommonClock>,
     changes: News,
-    /// True once the log says that no seed answers.
-    complained: AtomicBool,
+    /// The seeds that did not answer last, and why.
+    silent: Mutex<BTreeMap<String, String>>,
 }
 
 /// Returns the generation of a run. It grows with each run of a store. An empty store after a loss
@@ -78,7 +77,7 @@ impl Members {
             random,
             clock: Arc::new(CommonClock::new(clock)),
             changes: News::default(),
-            complained: AtomicBool::new(false),
+            silent: Mutex::default(),
         }))
     }
 
@@ -160,7 +159,17 @@ impl Members {
     /// Returns an address of the settings or of the last lookup at which no reachable node was
     /// found, if there is one.
     pub fn not_found(&self) -> Option<String> {
-        self.state().not_found()
+        self.state().not_found().next().cloned()
+    }
+
+    /// Returns the addresses of the settings and of the last lookup at which no reachable node was
+    /// found, each with the reason.
+    pub fn silent_seeds(&self) -> Vec<(String, String)> {
+        let silent = self.0.silent.lock();
+        let state = self.state();
+        let lost = state.not_found();
+        lost.filter_map(|address| Some((address.clone(), silent.get(address)?.clone())))
+            .collect()
     }
 
     /// Joins the nodes at these addresses.
@@ -266,15 +275,21 @@ impl Members {
                 let greeted = self.greet(&address, false).await;
                 let who = greeted.as_ref().ok().copied();
                 self.with(|state, now| state.greeted(&address, who, now));
-                self.complain(&address, greeted.err());
+                self.note_seed(address, greeted.err());
             }
         }
     }
 
-    /// Logs once, and not each second, that a seed does not answer.
-    fn complain(&self, address: &str, why: Option<String>) {
-        let said = self.0.complained.swap(why.is_some(), Ordering::Relaxed);
-        if let Some(why) = why.filter(|_| !said) {
+    /// Notes why a seed does not answer. Logs it once, and not each second, unless no operator named
+    /// the seed, or its node was found elsewhere.
+    fn note_seed(&self, address: String, failed: Option<String>) {
+        let mut silent = self.0.silent.lock();
+        let lost: BTreeSet<String> = self.state().not_found().cloned().collect();
+        silent.retain(|seed, _| lost.contains(seed));
+        let Some(why) = failed.filter(|_| lost.contains(&address)) else {
+            return;
+        };
+        if silent.insert(address.clone(), why.clone()).is_none() {
             tracing::warn!(
                 address,
                 why,

@@ -230,12 +230,11 @@ impl Membership {
         self.plan.remember(addresses);
     }
 
-    /// Returns a seed of the settings or of the last lookup at which no reachable node was found, if
-    /// there is one. This node itself is reachable.
-    pub fn not_found(&self) -> Option<String> {
-        let mut lost = self.plan.not_found(self.me, &self.others);
-        lost.find(|address| !self.info.addresses.contains(address))
-            .cloned()
+    /// Returns the seeds of the settings and of the last lookup at which no reachable node was found.
+    /// This node itself is reachable.
+    pub fn not_found(&self) -> impl Iterator<Item = &String> {
+        let lost = self.plan.not_found(self.me, &self.others);
+        lost.filter(|address| !self.info.addresses.contains(address))
     }
 
     /// Notes which node, if any, answered at the address of a seed.
