@@ -14,12 +14,15 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 
 /// The file of the key pair, a PKCS#8 document (DER).
 const KEY_FILE: &str = "node.key";
+/// Its name until the node has a store. A key without a store tells that the store is lost, and the first
+/// start may be cut short.
+const UNUSED_KEY_FILE: &str = "node.key.unused";
 
 /// A node's identity.
 pub struct Identity {
     /// The public key.
     pub public_key: [u8; 32],
-    /// True if the key was made just now.
+    /// True if no store was made under the key yet.
     pub is_new: bool,
 }
 
@@ -29,20 +32,35 @@ impl Identity {
     /// # Errors
     /// A text for the operator.
     pub fn load(folder: &Path) -> Result<Identity, String> {
-        let (public_key, is_new) = public_key(&folder.join(KEY_FILE))?;
-        Ok(Identity { public_key, is_new })
+        let path = folder.join(KEY_FILE);
+        if let Some(document) = read(&path)? {
+            let public_key = public_key(&path, &document)?;
+            return Ok(Identity {
+                public_key,
+                is_new: false,
+            });
+        }
+        let path = folder.join(UNUSED_KEY_FILE);
+        let document = match read(&path)? {
+            Some(document) => document,
+            None => make(&path)?,
+        };
+        Ok(Identity {
+            public_key: public_key(&path, &document)?,
+            is_new: true,
+        })
     }
 
-    /// Removes a key that was made just now, because the first start failed before the node had a
-    /// store. A key without a store tells that the store is lost. Returns the error with which the
-    /// start failed.
-    pub fn withdraw(&self, folder: &Path, failed: String) -> String {
-        match self.is_new.then(|| fs::remove_file(folder.join(KEY_FILE))) {
-            Some(Err(error)) => {
-                format!("{failed}; and the new {KEY_FILE} cannot be removed: {error}")
-            }
-            _ => failed,
+    /// Keeps a new key, durably, because the node has a store now.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn keep(&self, folder: &Path) -> Result<(), String> {
+        let path = folder.join(KEY_FILE);
+        if !self.is_new || path.exists() {
+            return Ok(());
         }
+        rename(&folder.join(UNUSED_KEY_FILE), &path).map_err(|error| cannot(&path, &error))
     }
 
     /// Returns the id of the node.
@@ -62,26 +80,35 @@ impl Identity {
 /// A text for the operator.
 pub fn document(folder: &Path) -> Result<Vec<u8>, String> {
     let path = folder.join(KEY_FILE);
-    fs::read(&path).map_err(|error| format!("the node's key {}: {error}", path.display()))
+    fs::read(&path).map_err(|error| cannot(&path, &error))
 }
 
-/// Returns the public key, and whether the key pair was made just now.
-fn public_key(path: &Path) -> Result<([u8; 32], bool), String> {
-    let cannot = |error: io::Error| format!("the node's key {}: {error}", path.display());
-    let (document, is_new) = match fs::read(path) {
+fn cannot(path: &Path, error: &io::Error) -> String {
+    format!("the node's key {}: {error}", path.display())
+}
+
+/// Returns a key pair; `None` if there is none.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    match fs::read(path) {
         Ok(document) => {
             refuse_open_key(path)?;
-            (document, false)
+            Ok(Some(document))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
-                .map_err(|_| "the operating system provides no randomness".to_owned())?;
-            replace(path, document.as_ref()).map_err(cannot)?;
-            (document.as_ref().to_vec(), true)
-        }
-        Err(error) => return Err(cannot(error)),
-    };
-    let pair = Ed25519KeyPair::from_pkcs8(&document).map_err(|why| {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(cannot(path, &error)),
+    }
+}
+
+/// Makes a key pair, durably. Returns it.
+fn make(path: &Path) -> Result<Vec<u8>, String> {
+    let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
+        .map_err(|_| "the operating system provides no randomness".to_owned())?;
+    replace(path, document.as_ref()).map_err(|error| cannot(path, &error))?;
+    Ok(document.as_ref().to_vec())
+}
+
+fn public_key(path: &Path, document: &[u8]) -> Result<[u8; 32], String> {
+    let pair = Ed25519KeyPair::from_pkcs8(document).map_err(|why| {
         format!(
             "the node's key {} is damaged ({why}); fix: restore it from a backup",
             path.display()
@@ -89,7 +116,7 @@ fn public_key(path: &Path) -> Result<([u8; 32], bool), String> {
     })?;
     let mut key = [0; 32];
     key.copy_from_slice(pair.public_key().as_ref());
-    Ok((key, is_new))
+    Ok(key)
 }
 
 fn refuse_open_key(path: &Path) -> Result<(), String> {
@@ -114,7 +141,12 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         .open(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    rename(&temporary, path)
+}
+
+/// Renames a file durably, within its folder.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    let folder = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
     File::open(folder)?.sync_all()
 }

@@ -9,6 +9,7 @@
 //! | [`tcp`] | streams over TCP with TLS, for networks that drop UDP |
 //! | [`dual`] | QUIC and TCP on one port; the scheme of an address selects one |
 //! | `pool` | connections on demand, for both QUIC and TCP |
+//! | [`lookup`] | lookups of host names, which never take all threads for blocking work |
 //! | `handshake`, `frames` | the proof of the secret; the encoding of frames |
 //! | `rooms` | limits of what is done at once for members and for strangers |
 //! | [`simulated`] | nodes in one process, for simulation and tests |
@@ -19,6 +20,7 @@ pub mod error;
 mod frames;
 mod handshake;
 pub mod identity;
+pub mod lookup;
 mod pool;
 pub mod quic;
 mod rooms;

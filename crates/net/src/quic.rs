@@ -6,14 +6,19 @@
 mod congestion;
 mod connection;
 mod stream;
+#[cfg(test)]
+mod tests;
 
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use quinn::congestion::{ControllerFactory, CubicConfig};
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Endpoint, EndpointConfig, TransportConfig, VarInt};
+use quinn::{Endpoint, EndpointConfig, ServerConfig, TransportConfig, VarInt};
 
 use crate::identity::Identity;
 use crate::pool::Pool;
@@ -43,6 +48,8 @@ const STREAMS: u32 = 1024;
 const SOCKET_BYTES: usize = 4 << 20;
 /// The largest packet on loopback: ten of them, which are sent at once, fit into 64 KiB.
 const LOOPBACK_MTU: u16 = 6500;
+/// The pause before a node listens again whose socket failed.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// QUIC connections of one node.
 pub type QuicTransport = Pool<Quic>;
@@ -50,8 +57,13 @@ pub type QuicTransport = Pool<Quic>;
 /// Makes QUIC connections.
 pub struct Quic {
     identity: Identity,
-    endpoint: Endpoint,
+    /// Another one takes its place if it fails.
+    endpoint: RwLock<Endpoint>,
+    /// The bound socket. Each endpoint has a handle to it.
+    socket: UdpSocket,
+    server: ServerConfig,
     transport: Arc<TransportConfig>,
+    is_closed: AtomicBool,
 }
 
 impl Pool<Quic> {
@@ -60,30 +72,59 @@ impl Pool<Quic> {
     /// # Errors
     /// A text for the operator.
     pub fn bind(address: SocketAddr, identity: Identity) -> Result<Arc<QuicTransport>, String> {
+        Ok(Pool::start(Quic::listen(address, identity)?))
+    }
+
+    /// Returns the address it listens on, with the chosen port if the configured port was 0.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.carrier().socket.local_addr()
+    }
+}
+
+impl Quic {
+    fn listen(address: SocketAddr, identity: Identity) -> Result<Quic, String> {
         let text = |error: &dyn std::fmt::Display| format!("QUIC on {address}: {error}");
         let socket = socket(address).map_err(|error| text(&error))?;
         let transport = Arc::new(transport(address));
         let tls = identity.server().map_err(|error| text(&error))?;
         let tls = QuicServerConfig::try_from(tls).map_err(|error| text(&error))?;
-        let mut server = quinn::ServerConfig::with_crypto(Arc::new(tls));
+        let mut server = ServerConfig::with_crypto(Arc::new(tls));
         server.transport_config(transport.clone());
-        let runtime = Arc::new(quinn::TokioRuntime);
-        let config = EndpointConfig::default();
-        let endpoint = Endpoint::new(config, Some(server), socket, runtime);
-        Ok(Pool::start(Quic {
+        let endpoint = endpoint_on(&socket, &server).map_err(|error| text(&error))?;
+        Ok(Quic {
             identity,
-            endpoint: endpoint.map_err(|error| text(&error))?,
+            endpoint: RwLock::new(endpoint),
+            socket,
+            server,
             transport,
-        }))
+            is_closed: AtomicBool::new(false),
+        })
     }
 
-    /// Returns the address it listens on, with the chosen port if the configured port was 0.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.carrier().endpoint.local_addr()
+    fn endpoint(&self) -> Endpoint {
+        self.endpoint.read().clone()
+    }
+
+    /// Listens again after the endpoint ended because the socket failed. All connections of that endpoint
+    /// are broken, and it takes no more.
+    async fn listen_again(&self) {
+        tracing::error!(
+            "the socket of QUIC failed, so all its connections broke; it listens again"
+        );
+        tokio::time::sleep(AGAIN).await;
+        match endpoint_on(&self.socket, &self.server) {
+            Ok(endpoint) => *self.endpoint.write() = endpoint,
+            Err(error) => tracing::error!(%error, "QUIC cannot listen again"),
+        }
     }
 }
 
-fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
+fn endpoint_on(socket: &UdpSocket, server: &ServerConfig) -> io::Result<Endpoint> {
+    let (config, runtime) = (EndpointConfig::default(), Arc::new(quinn::TokioRuntime));
+    Endpoint::new(config, Some(server.clone()), socket.try_clone()?, runtime)
+}
+
+fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
     // The system may allow less, which only costs throughput.

@@ -1,13 +1,16 @@
 //! Addresses of a name, by the system's resolver, and SRV records, which that one does not tell.
 
+use archipel_net::lookup::look_up;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 
+use super::TIMEOUT;
+
 /// Returns all addresses of a name, with the port.
 pub async fn addresses(host: &str, port: u16) -> Result<Vec<String>, String> {
-    let found = tokio::net::lookup_host((host, port)).await;
+    let found = look_up(&joined(host, port), TIMEOUT).await;
     let found = found.map_err(|error| format!("{host}: {error}"))?;
-    Ok(found.map(|address| address.to_string()).collect())
+    Ok(found.iter().map(ToString::to_string).collect())
 }
 
 /// Returns the targets of SRV records.

@@ -9,6 +9,7 @@ use super::{
     Carrier, Connection, DIAL_TIMEOUT, Dial, Figures, Inner, Lane, REMEMBERED, Usage, UsageGuard,
 };
 use crate::error::Error;
+use crate::lookup::look_up;
 use crate::transport::{Incoming, Peer};
 use archipel_base::NodeId;
 use tokio::sync::watch;
@@ -93,9 +94,8 @@ impl<C: Carrier> Inner<C> {
         lane: Lane,
     ) -> Result<(NodeId, C::Connection), String> {
         let text = |error: &dyn std::fmt::Display| format!("{address}: {error}");
-        let found = tokio::time::timeout(DIAL_TIMEOUT, tokio::net::lookup_host(address)).await;
-        let found = found.map_err(|_| text(&"the name is not found in time"))?;
-        let found: Vec<_> = found.map_err(|error| text(&error))?.collect();
+        let found = look_up(address, DIAL_TIMEOUT).await;
+        let found = found.map_err(|error| text(&error))?;
         // All addresses of a name share the time of one dial.
         let time_limit = DIAL_TIMEOUT / found.len().max(1) as u32;
         let mut why = text(&"the name has no address");

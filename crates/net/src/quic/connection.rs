@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use archipel_base::NodeId;
@@ -101,15 +102,23 @@ impl Carrier for Quic {
         let tls = QuicClientConfig::try_from(tls).map_err(text)?;
         let mut config = quinn::ClientConfig::new(Arc::new(tls));
         config.transport_config(self.transport.clone());
-        let connecting = self.endpoint.connect_with(config, address, "archipel");
+        let connecting = self.endpoint().connect_with(config, address, "archipel");
         let connection = connecting.map_err(text)?.await.map_err(text)?;
         let introduced = introduce(&self.identity, &connection, lane).await;
         Ok((closing(&connection, introduced)?, connection))
     }
 
     async fn next_attempt(&self) -> Option<(SocketAddr, quinn::Incoming)> {
-        let incoming = self.endpoint.accept().await?;
-        Some((incoming.remote_address(), incoming))
+        loop {
+            let endpoint = self.endpoint();
+            if let Some(incoming) = endpoint.accept().await {
+                return Some((incoming.remote_address(), incoming));
+            }
+            if self.is_closed.load(Ordering::SeqCst) {
+                return None;
+            }
+            self.listen_again().await;
+        }
     }
 
     async fn admit(&self, attempt: quinn::Incoming) -> Result<(NodeId, Lane, Connection), String> {
@@ -132,9 +141,11 @@ impl Carrier for Quic {
     }
 
     async fn close(&self) {
-        self.endpoint.close(VarInt::from_u32(CLOSING), b"closing");
+        self.is_closed.store(true, Ordering::SeqCst);
+        let endpoint = self.endpoint();
+        endpoint.close(VarInt::from_u32(CLOSING), b"closing");
         // Gives the peers a moment to receive the close.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.endpoint.wait_idle()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
     }
 }
 

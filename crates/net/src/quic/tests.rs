@@ -1,0 +1,82 @@
+//! A socket that fails.
+
+use std::io::IoSliceMut;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use ring::rand::SystemRandom;
+use ring::signature::Ed25519KeyPair;
+
+use super::*;
+use crate::transport::Transport;
+
+/// A socket from which nothing can be read.
+#[derive(Debug)]
+struct Broken(SocketAddr);
+
+impl AsyncUdpSocket for Broken {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Never)
+    }
+
+    fn try_send(&self, _: &Transmit<'_>) -> io::Result<()> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn poll_recv(
+        &self,
+        _: &mut Context<'_>,
+        _: &mut [IoSliceMut<'_>],
+        _: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.0)
+    }
+}
+
+/// Never writable.
+#[derive(Debug)]
+struct Never;
+
+impl UdpPoller for Never {
+    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+fn identity() -> Identity {
+    let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+    Identity::new(key.as_ref(), b"secret").unwrap()
+}
+
+/// It would be without QUIC until its next start.
+#[tokio::test]
+async fn a_node_whose_socket_failed_listens_again() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let quic = Quic::listen(any, identity()).unwrap();
+    let address = quic.socket.local_addr().unwrap();
+    let broken = Endpoint::new_with_abstract_socket(
+        EndpointConfig::default(),
+        Some(quic.server.clone()),
+        Arc::new(Broken(address)),
+        Arc::new(quinn::TokioRuntime),
+    );
+    *quic.endpoint.write() = broken.unwrap();
+    let node = Pool::start(quic);
+    let other = QuicTransport::bind(any, identity()).unwrap();
+    let reached = async {
+        loop {
+            match other.identify(&address.to_string()).await {
+                Ok(found) => return found,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
+    assert_eq!(reached.unwrap(), node.local());
+}
