@@ -46,6 +46,19 @@ pub async fn create(folder: PathBuf, store: &Store, now_ms: u64) -> Result<Snaps
     made.ok_or_else(|| "the snapshot is missing".into())
 }
 
+/// Removes what interrupted snapshots and restores left in the folders of a node that starts. The folders are locked,
+/// and the metadata is not open yet.
+pub async fn remove_remains(settings: Arc<Settings>) {
+    let remove = move || snapshot::remove_remains(&folder(&settings), &settings.metadata_dir);
+    let removed = tokio::task::spawn_blocking(remove).await;
+    let error = match removed {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!("the remains of a snapshot take space: {error}");
+}
+
 /// Lists the snapshots, oldest first.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crc_fast::{CrcAlgorithm, Digest};
 
 use super::home::{self, Home};
-use super::kind::{open, open_bare};
+use super::kind::{make_lmdb, open, open_bare, open_home};
 use super::{
     Direction, Durability, Engine, EngineKind, EngineOptions, Flow, KeyRange, ReadTxn, Result,
     Tree, WriteTxn,
@@ -22,7 +22,7 @@ use crate::error::Error;
 /// The number of entries or bytes at which a transaction of the copy ends.
 const BATCH_ENTRIES: u64 = 4096;
 const BATCH_BYTES: u64 = 4 << 20;
-const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
+pub(super) const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
 /// The amount of copied data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,13 +103,12 @@ fn copy_into(
     progress: &mut dyn FnMut(Step),
 ) -> Result<Copied> {
     let source = source.read()?;
-    let target = open_bare(to, Home::for_conversion(folder, to)?, options)?;
-    let copied = copy_entries(source.as_ref(), target.as_ref(), &mut |copied| {
+    let home = Home::for_conversion(folder, to)?;
+    let copied = fill(to, home, &*source, options, &mut |copied| {
         progress(Step::Copying(copied));
     })?;
-    drop(target);
     // Reopen the copy from its files, as the next start will.
-    let target = open_bare(to, Home::for_conversion(folder, to)?, options)?;
+    let target = open_home(to, Home::for_conversion(folder, to)?, options)?;
     let (all, mut done) = (2 * copied.entries, 0);
     compare(source.as_ref(), target.read()?.as_ref(), &mut || {
         done += 1;
@@ -152,7 +151,8 @@ pub fn copy_entries(
     Ok(copy.done)
 }
 
-/// Makes an engine of `kind` in the new, empty `folder`, with all entries of `source`.
+/// Makes an engine of `kind` in the new, empty `folder`, with all entries of `source`. After an
+/// error the folder is gone: its remains would take space, and nobody would see them.
 pub(super) fn copy_to_folder(
     kind: EngineKind,
     source: &dyn ReadTxn,
@@ -160,8 +160,32 @@ pub(super) fn copy_to_folder(
     options: &EngineOptions,
 ) -> Result<()> {
     let home = Home::for_copy(folder, kind)?;
-    copy_entries(source, &*open_bare(kind, home, options)?, &mut |_| {})?;
-    home::mark(folder, kind)
+    fill(kind, home, source, options, &mut |_| {})
+        .and_then(|_| home::mark(folder, kind))
+        .inspect_err(|_| discard(folder))
+}
+
+/// Makes an engine of `kind` in an empty `home`, with all entries of `source`. The engine is on
+/// stable storage and closed when this returns. Long values of LMDB are in segments beside it, as
+/// they are in the engine that opens the copy: its map need not hold them.
+fn fill(
+    kind: EngineKind,
+    home: Home,
+    source: &dyn ReadTxn,
+    options: &EngineOptions,
+    progress: &mut dyn FnMut(Copied),
+) -> Result<Copied> {
+    // The pages of a copy may be filled less well than those of its source.
+    let options = EngineOptions {
+        map_bytes: None,
+        ..*options
+    };
+    match kind {
+        EngineKind::Lmdb => make_lmdb(home, &options)?.fill(source, progress),
+        EngineKind::Sqlite | EngineKind::Fjall => {
+            copy_entries(source, &*open_bare(kind, home, &options)?, progress)
+        }
+    }
 }
 
 struct Copy<'a> {

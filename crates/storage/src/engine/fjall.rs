@@ -8,9 +8,13 @@
 //!
 //! # Failures
 //! After any failed write to the journal, even for lack of space, Fjall takes no more writes until
-//! it is reopened. The engine then reports [`Error::Failed`] with the reason.
+//! it is reopened. The engine then reports [`Error::Failed`] with the reason. After a sync that failed, the kernel's
+//! cache may hold records that the disk lacks, and Fjall would append to them. So a start writes the journals again
+//! before Fjall reads them. The files of trees need none of this: Fjall keeps a journal until they are synced.
 
 use std::borrow::Cow;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use ::fjall::{
@@ -33,6 +37,8 @@ const MEMTABLE_BYTES: u64 = 4 << 20;
 /// The size of the journals at which trees are written out to shorten them.
 const JOURNAL_BYTES: u64 = 128 << 20;
 const CACHED_FILES: usize = 200;
+/// The extension of the journals' names.
+const JOURNAL: &str = "jnl";
 
 /// An engine on Fjall.
 pub struct FjallEngine {
@@ -54,6 +60,7 @@ impl FjallEngine {
     }
 
     pub(super) fn open_in(mut home: Home, options: &EngineOptions) -> Result<FjallEngine> {
+        rewrite_journals(&home.data)?;
         let fail = |e| from_fjall(&format!("opening {}", home.data.display()), e);
         let database = SingleWriterTxDatabase::builder(&home.data)
             .cache_size(options.cache_bytes)
@@ -256,6 +263,21 @@ impl WriteTxn for Transaction<'_> {
         drop(writer);
         result
     }
+}
+
+/// Puts what the journals hold on stable storage.
+fn rewrite_journals(folder: &Path) -> Result<()> {
+    let fail = |e: io::Error| Error::from_io(&format!("reading {}", folder.display()), &e);
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == JOURNAL)
+        {
+            home::rewrite(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Converts a Fjall error to a storage error.

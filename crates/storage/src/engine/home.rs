@@ -16,18 +16,21 @@
 //!   opened.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{EngineKind, Result};
+use super::{EngineKind, Result, snapshot};
 use crate::error::Error;
 
 /// The version of the files above and of the trees in them. LMDB has a journal since 2, and segments
 /// of values since 3; without them it gets them when it is opened.
 const FORMAT: u32 = 3;
 const MARKER: &str = "engine.json";
+/// The bytes that are written again at once.
+const CHUNK_BYTES: u64 = 64 << 10;
 
 #[derive(Serialize, Deserialize)]
 struct Marker {
@@ -57,6 +60,7 @@ pub(super) struct Home {
 impl Home {
     /// Opens the folder of an engine of `kind`, or makes a new one.
     pub(super) fn open(folder: &Path, kind: EngineKind) -> Result<Home> {
+        snapshot::finish_restore(folder)?;
         let marker = read_marker(folder)?;
         if let Some(found) = &marker
             && found.kind != kind
@@ -206,6 +210,39 @@ pub(super) fn sync_folder(folder: &Path) -> Result<()> {
         .map_err(|e| Error::from_io(&format!("syncing {}", folder.display()), &e))
 }
 
+/// Makes the entry of `folder` in its parent durable.
+pub(super) fn sync_parent(folder: &Path) -> Result<()> {
+    match folder.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => sync_folder(Path::new(".")),
+        Some(parent) => sync_folder(parent),
+        None => Ok(()),
+    }
+}
+
+/// Writes the content of a file again and syncs it, if the file exists. Call it on an engine's log before the engine
+/// reads it: after a sync that failed, the kernel's cache may hold what the disk does not, and a second sync would
+/// not write it. Parts that are only zeros stay as they are, so holes remain.
+pub(super) fn rewrite(path: &Path) -> Result<()> {
+    let fail = |e: io::Error| Error::from_io(&format!("writing {} again", path.display()), &e);
+    let file = match File::options().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(fail)?,
+    };
+    let mut chunk = Vec::new();
+    let mut offset = 0;
+    loop {
+        chunk.clear();
+        let mut rest = Read::take(&file, CHUNK_BYTES);
+        if rest.read_to_end(&mut chunk).map_err(fail)? == 0 {
+            return file.sync_all().map_err(fail);
+        }
+        if chunk.iter().any(|byte| *byte != 0) {
+            file.write_all_at(&chunk, offset).map_err(fail)?;
+        }
+        offset += chunk.len() as u64;
+    }
+}
+
 /// Refuses to copy into a folder that is not empty.
 pub(super) fn require_empty(folder: &Path) -> Result<()> {
     let holds_something = match fs::read_dir(folder) {
@@ -244,11 +281,7 @@ pub(super) fn size_bytes(folder: &Path) -> Result<u64> {
 fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .map_err(|e| Error::from_io(&format!("creating {}", folder.display()), &e))?;
-    match folder.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => sync_folder(Path::new(".")),
-        Some(parent) => sync_folder(parent),
-        None => Ok(()),
-    }
+    sync_parent(folder)
 }
 
 fn lock(path: &Path) -> Result<File> {

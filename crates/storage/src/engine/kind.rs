@@ -13,7 +13,7 @@ use super::journal::{JournalLimits, Journaled};
 use super::lmdb::LmdbEngine;
 use super::sqlite::SqliteEngine;
 use super::{Engine, Result};
-use crate::disk::FileDisk;
+use crate::disk::{Disk, FileDisk};
 use crate::error::Error;
 
 /// The folder of the journal, beside LMDB's own files.
@@ -103,22 +103,41 @@ pub fn open(kind: EngineKind, folder: &Path, options: &EngineOptions) -> Result<
 }
 
 /// Opens the engine of `kind` in a folder that is locked already. LMDB gets its journal.
-fn open_home(kind: EngineKind, home: Home, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
-    let folder = home.data.join(JOURNAL_FOLDER);
-    let engine = open_bare(kind, home, options)?;
+pub(super) fn open_home(
+    kind: EngineKind,
+    home: Home,
+    options: &EngineOptions,
+) -> Result<Arc<dyn Engine>> {
     if kind != EngineKind::Lmdb {
-        return Ok(engine);
+        return open_bare(kind, home, options);
     }
-    let disk = FileDisk::open(&folder)
-        .map_err(|e| Error::from_io(&format!("opening {}", folder.display()), &e))?;
-    let mut name = [0; 16];
-    SystemRandom.fill(&mut name);
-    let journaled = Journaled::open(engine, Arc::new(disk), name, JournalLimits::default())?;
+    let (lmdb, disk, name) = open_lmdb(home, options)?;
+    let journaled = Journaled::open(lmdb, disk, name, JournalLimits::default())?;
     Ok(Arc::new(journaled))
 }
 
-/// Opens the engine of `kind` without a journal of ours: a copy, which is complete when it is
-/// closed. The first start gives it a journal.
+/// Makes LMDB with a journal in an empty folder, for [`Journaled::fill`].
+pub(super) fn make_lmdb(home: Home, options: &EngineOptions) -> Result<Journaled> {
+    let (lmdb, disk, name) = open_lmdb(home, options)?;
+    Journaled::without_thread(lmdb, disk, name, JournalLimits::default())
+}
+
+/// LMDB, and the disk and the name of its journal.
+type LmdbParts = (Arc<dyn Engine>, Arc<dyn Disk>, [u8; 16]);
+
+/// Opens LMDB and the disk of its journal. Draws a name for the journal, in case it is new.
+fn open_lmdb(home: Home, options: &EngineOptions) -> Result<LmdbParts> {
+    let folder = home.data.join(JOURNAL_FOLDER);
+    let lmdb = open_bare(EngineKind::Lmdb, home, options)?;
+    let disk = FileDisk::open(&folder)
+        .map_err(|e| Error::from_io(&format!("opening {}", folder.display()), &e))?;
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let mut name = [0; 16];
+    SystemRandom.fill(&mut name);
+    Ok((lmdb, disk, name))
+}
+
+/// Opens the engine of `kind` without a journal of ours.
 pub(super) fn open_bare(
     kind: EngineKind,
     home: Home,

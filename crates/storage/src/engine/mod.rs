@@ -157,7 +157,8 @@ pub trait Engine: Send + Sync {
         self.copy_to(&*self.read()?, folder)
     }
 
-    /// Makes an engine of the same kind in a new, empty folder, with all entries of `source`.
+    /// Makes an engine of the same kind in a new, empty folder, with all entries of `source`. After
+    /// an error the folder is gone, unless it was not empty.
     fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()>;
 
     /// Returns the size in bytes on disk, or in memory for the in-memory engine.

@@ -2,8 +2,13 @@
 //!
 //! A snapshot is a folder that [`Engine::snapshot_to`](super::Engine::snapshot_to) made. Its name
 //! is `snapshot-` and the milliseconds since 1970. It refers to blocks, but does not keep them.
+//!
+//! # Invariants
+//! - A copy gets its marker last. Without one it is the remains of an interrupted copy.
+//! - A restore makes a complete copy beside the folder. Then it moves the folder away, and the copy into its place.
+//!   If it is interrupted between the two, the next opening of the folder moves the copy.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +17,10 @@ use super::{EngineOptions, Result, kind_of, open};
 use crate::error::Error;
 
 const PREFIX: &str = "snapshot-";
+/// The name of the copy that a restore makes, after that of the folder.
+const RESTORING: &str = "restoring";
+/// The same, while the complete copy of an interrupted restore is all that there is in place of the folder.
+const RESTORING_AGAIN: &str = "restoring-again";
 
 /// A snapshot in the folder of snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,21 +40,14 @@ pub fn name_at(now_ms: u64) -> String {
 
 /// Returns the complete snapshots in `folder`, oldest first; none if the folder does not exist.
 pub fn list(folder: &Path) -> Result<Vec<Snapshot>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| fail(folder, &error))?,
-    };
     let mut snapshots = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| fail(folder, &error))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let made = name.strip_prefix(PREFIX).and_then(|ms| ms.parse().ok());
-        let (Some(made_ms), Ok(Some(kind))) = (made, kind_of(&entry.path())) else {
+    for (made_ms, entry) in named(folder)? {
+        let Ok(Some(kind)) = kind_of(&entry.path()) else {
             continue;
         };
         snapshots.push(Snapshot {
             bytes: home::size_bytes(&entry.path().join(kind.name()))?,
-            name,
+            name: entry.file_name().to_string_lossy().into_owned(),
             made_ms,
         });
     }
@@ -53,32 +55,102 @@ pub fn list(folder: &Path) -> Result<Vec<Snapshot>> {
     Ok(snapshots)
 }
 
+/// Returns what has the name of a snapshot in `folder`, complete or not, with the time in its name.
+fn named(folder: &Path) -> Result<Vec<(u64, DirEntry)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| fail(folder, &error))?,
+    };
+    let mut named = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| fail(folder, &error))?;
+        let name = entry.file_name();
+        let made = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if let Some(made_ms) = made.and_then(|ms| ms.parse().ok()) {
+            named.push((made_ms, entry));
+        }
+    }
+    Ok(named)
+}
+
+/// Removes what interrupted snapshots left in `snapshots`, and what interrupted restores left beside
+/// `folder`. Finishes a restore of which only the last step is missing. No process may have any of
+/// them open.
+pub fn remove_remains(snapshots: &Path, folder: &Path) -> Result<()> {
+    finish_restore(folder)?;
+    for (_, entry) in named(snapshots)? {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && matches!(kind_of(&entry.path()), Ok(None)) {
+            remove(&entry.path())?;
+        }
+    }
+    remove(&beside(folder, RESTORING))?;
+    remove(&beside(folder, RESTORING_AGAIN))
+}
+
+/// Removes the remains of a copy, if there are any.
+fn remove(copy: &Path) -> Result<()> {
+    match fs::remove_dir_all(copy) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(fail(copy, &error)),
+        Ok(()) => {
+            tracing::info!("removed {}, which an interrupted copy left", copy.display());
+            Ok(())
+        }
+    }
+}
+
 /// Replaces `folder` by a copy of `snapshot` and keeps the old folder as `kept`. No process may
-/// have either open. After an error the folder is unchanged, or exists complete as `kept`.
+/// have either open. After an error the folder is unchanged, or exists complete as `kept`; then the
+/// same call may be repeated.
 ///
 /// # Errors
-/// [`Error::Refused`] if `kept` exists already.
+/// [`Error::Refused`] if `folder` and `kept` both exist already.
 pub fn restore(snapshot: &Path, folder: &Path, kept: &Path, options: &EngineOptions) -> Result<()> {
     let no_snapshot = || Error::Refused(format!("{} is not a snapshot", snapshot.display()));
     let kind = kind_of(snapshot)?.ok_or_else(no_snapshot)?;
-    if kept.exists() {
+    // An interrupted restore has kept the old folder already.
+    if kept.exists() && folder.exists() {
         return Err(Error::Refused(format!("{} exists already", kept.display())));
     }
-    let new = beside(folder, "restoring");
-    match fs::remove_dir_all(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(&new, &error)),
-        _ => {}
-    }
-    fs::create_dir(&new).map_err(|error| fail(&new, &error))?;
+    // Its copy may be of another snapshot. It stays until this one is in place.
+    let name = match is_half_done(folder)? {
+        true => RESTORING_AGAIN,
+        false => RESTORING,
+    };
+    let new = beside(folder, name);
+    remove(&new)?;
     open(kind, snapshot, options)?.snapshot_to(&new)?;
     if folder.exists() {
         fs::rename(folder, kept).map_err(|error| fail(folder, &error))?;
     }
     fs::rename(&new, folder).map_err(|error| fail(&new, &error))?;
-    match folder.parent() {
-        Some(parent) => home::sync_folder(parent),
-        None => Ok(()),
+    home::sync_parent(folder)?;
+    // The next start tries it again.
+    if let Err(error) = remove(&beside(folder, RESTORING)) {
+        tracing::warn!("the copy of an interrupted restore is left: {error}");
     }
+    Ok(())
+}
+
+/// Moves the copy of a restore into its place, if the restore was interrupted before that step.
+pub(super) fn finish_restore(folder: &Path) -> Result<()> {
+    if !is_half_done(folder)? {
+        return Ok(());
+    }
+    let new = beside(folder, RESTORING);
+    fs::rename(&new, folder).map_err(|error| fail(&new, &error))?;
+    tracing::warn!(
+        "{}: the restore of a snapshot was interrupted before its last step, which is done now",
+        folder.display()
+    );
+    home::sync_parent(folder)
+}
+
+/// Returns true if a restore has moved `folder` away, and its copy is not in place yet.
+fn is_half_done(folder: &Path) -> Result<bool> {
+    let exists = folder.try_exists().map_err(|error| fail(folder, &error))?;
+    Ok(!exists && kind_of(&beside(folder, RESTORING))?.is_some())
 }
 
 /// Returns the path of a sibling folder whose name has `what` appended.

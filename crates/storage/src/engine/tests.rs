@@ -1,13 +1,18 @@
-//! The names of the trees, in files and in the documentation.
+//! The names of the trees, in files and in the documentation. Files that are written again.
 
+pub(super) mod replaced;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::SystemTime;
 
-use super::Tree;
+use super::{Tree, home};
 
 /// Returns the trees that the table of `docs/internals/data-format.md` names, in its order.
 fn documented() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/data-format.md");
-    let page = std::fs::read_to_string(path).unwrap();
+    let page = fs::read_to_string(path).unwrap();
     let rows = page
         .lines()
         .skip_while(|line| !line.starts_with("| tree |"));
@@ -20,4 +25,26 @@ fn documented() -> Vec<String> {
 #[test]
 fn the_page_of_the_data_format_names_all_trees_as_files_do() {
     assert_eq!(documented(), Tree::ALL.map(Tree::name));
+}
+
+/// All content must be written, because it may be in the kernel's cache alone. Space that was only allocated stays so.
+#[test]
+fn a_file_is_written_again_with_its_holes() {
+    const LENGTH: u64 = 4 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    home::rewrite(&path).unwrap();
+    assert!(!path.exists());
+    let file = File::create(&path).unwrap();
+    file.write_all_at(b"begin", 0).unwrap();
+    file.set_len(LENGTH).unwrap();
+    file.write_all_at(b"end", LENGTH - 3).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    home::rewrite(&path).unwrap();
+    let about = fs::metadata(&path).unwrap();
+    assert_ne!(about.modified().unwrap(), SystemTime::UNIX_EPOCH);
+    assert!(about.blocks() * 512 < LENGTH / 4, "{}", about.blocks());
+    let content = fs::read(&path).unwrap();
+    assert_eq!(content.len() as u64, LENGTH);
+    assert!(content.starts_with(b"begin") && content.ends_with(b"end"));
 }

@@ -12,6 +12,8 @@ mod full;
 mod lmdb;
 mod memory;
 mod model;
+mod restarts;
+mod snapshots;
 mod speed;
 
 use archipel_storage::engine::EngineKind;
@@ -73,5 +75,10 @@ for_all_engines! {
         a_failed_conversion_leaves_no_remains,
         an_interrupted_first_start_is_repeated,
         restoring_a_snapshot_replaces_the_folder;
+    snapshots:
+        a_failed_copy_leaves_nothing,
+        an_interrupted_restore_can_be_repeated,
+        the_next_start_finishes_an_interrupted_restore,
+        remains_of_snapshots_and_restores_are_removed;
     model: random_transactions_match_a_map;
 }

@@ -9,6 +9,9 @@ use super::{Core, LINK_KEY};
 use crate::engine::{Durability, Result, Tree, WriteTxn};
 use crate::error::Error;
 
+/// The least that an entry which is appended counts, in bytes: entries in order share pages.
+const APPENDED_BYTES: usize = PAGE_BYTES / 4;
+
 /// Changes of the engine below, as one transaction after the other.
 pub(super) struct Batch<'c> {
     core: &'c Core,
@@ -56,7 +59,24 @@ impl<'c> Batch<'c> {
             Some(value) => txn.put(tree, key, value)?,
             None => drop(txn.delete(tree, key)?),
         }
-        self.bytes += PAGE_BYTES + key.len() + value.map_or(0, <[u8]>::len);
+        self.count(PAGE_BYTES + key.len() + value.map_or(0, <[u8]>::len))
+    }
+
+    /// Adds an entry above all others of its tree. Returns true if it was committed with all before it.
+    pub fn append(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<bool> {
+        let values = &self.core.values;
+        let (txn, appends) = self.open()?;
+        if tree == SEPARATED && values.must_hold(key, value) {
+            txn.append(tree, key, &appends.append(key, value))?;
+        } else {
+            txn.append(tree, key, value)?;
+        }
+        self.count(APPENDED_BYTES + key.len() + value.len())
+    }
+
+    /// Counts `bytes` of changes. Commits them if they are enough for a transaction, and returns true then.
+    fn count(&mut self, bytes: usize) -> Result<bool> {
+        self.bytes += bytes;
         let is_full = self.bytes >= self.core.limits.batch_bytes;
         if is_full {
             self.commit(Durability::Buffered)?;

@@ -13,6 +13,7 @@
 //! - [`values`]: long values, in files of their own
 //! - [`checkpoint`], [`batch`]: bringing changes to the engine
 //! - [`compact`]: freeing the space of dead values
+//! - [`fill`]: copying all entries of another engine
 //! - [`open`], [`recover`]: opening; reading the journal after a start
 //!
 //! # Invariants
@@ -25,6 +26,7 @@
 mod batch;
 mod checkpoint;
 mod compact;
+mod fill;
 mod log;
 mod memtable;
 mod open;
@@ -184,7 +186,7 @@ impl Journaled {
     }
 
     /// Opens a journal without a thread: the writer that finds too much in memory runs the
-    /// checkpoint itself. For tests and simulation.
+    /// checkpoint itself. For copies, tests and simulation.
     ///
     /// # Errors
     /// As [`Journaled::open`].

@@ -23,13 +23,16 @@ mod error;
 mod open;
 mod resident;
 mod room;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use heed::types::Bytes;
-use heed::{Database, Env, EnvFlags, FlagSetMode, MdbError, PutFlags, RoTxn, RwTxn, WithoutTls};
+use heed::{Database, Env, EnvFlags, FlagSetMode, PutFlags, RoTxn, RwTxn, WithoutTls};
 
 use self::error::from_lmdb;
 use self::open::{open_env, open_trees};
@@ -47,14 +50,14 @@ type LmdbResult<T> = std::result::Result<T, heed::Error>;
 const DATA_FILE: &str = "data.mdb";
 /// The number of entries that a scan visits between two checks of the resident size.
 const ENTRIES_BETWEEN_CHECKS: usize = 4096;
-/// The free space of the disk below which a short write counts as lack of space.
-const FULL_DISK_BYTES: u64 = 16 << 20;
 
 /// An engine on LMDB.
 pub struct LmdbEngine {
     env: Env<WithoutTls>,
     trees: Trees,
     breaker: Breaker,
+    /// A handle of our own on LMDB's file. The kernel tells each handle once that it could not write.
+    file: File,
     /// The number of the last transaction that is known to be on stable storage.
     synced: AtomicUsize,
     /// The number of commits that began. It is raised under LMDB's writer lock; see `begin_read`.
@@ -84,45 +87,25 @@ impl LmdbEngine {
         // durable.
         env.force_sync().map_err(|e| from_lmdb("syncing", e))?;
         home::sync_folder(&home.data)?;
+        let path = home.data.join(DATA_FILE);
+        let file = File::open(&path)
+            .map_err(|e| Error::from_io(&format!("opening {}", path.display()), &e))?;
         home.complete()?;
         Ok(LmdbEngine {
+            file,
             synced: AtomicUsize::new(env.info().last_txn_id),
             commits_begun: AtomicUsize::new(0),
             env,
             trees,
             breaker: Breaker::default(),
             options: *options,
-            resident: resident::Limit::new(&home.data.join(DATA_FILE), options.resident_bytes),
+            resident: resident::Limit::new(&path, options.resident_bytes),
             home,
         })
     }
 
     fn database(&self, tree: Tree) -> Database<'static, Bytes, Bytes> {
         self.trees[tree as usize]
-    }
-
-    /// Converts the error of a failed write. On a full disk a write usually comes out short, which
-    /// LMDB reports as EIO.
-    fn write_failed(&self, doing: &str, error: heed::Error) -> Error {
-        let short = matches!(&error, heed::Error::Io(io) if io.raw_os_error() == Some(libc::EIO));
-        match from_lmdb(doing, error) {
-            Error::Io(text) if short && room::free_bytes(&self.home.data) < FULL_DISK_BYTES => {
-                Error::Full(text)
-            }
-            other => other,
-        }
-    }
-
-    /// Converts the error of a failed commit. Lack of space changes nothing: LMDB undoes the
-    /// transaction, and the next one writes all its pages again. Other errors leave it unknown.
-    fn commit_failed(&self, error: heed::Error) -> Error {
-        let failed = self.write_failed("committing", error);
-        // If the write of the meta page fails, LMDB gives up the environment for good.
-        let given_up = matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)));
-        match failed {
-            Error::Full(text) if !given_up => Error::Full(text),
-            other => self.breaker.trip("committing", other),
-        }
     }
 
     /// Begins a read transaction on the last commit.

@@ -16,15 +16,28 @@
 //! - asks for `Fsync`, began in NORMAL: after the commit, a second transaction in FULL syncs the
 //!   log up to itself. No reader may begin between the two, because it could act on a commit that a
 //!   power cut undoes.
+//!
+//! # Failures
+//! After a sync that failed, the kernel may have dropped what it did not write, and a later sync succeeds. So:
+//! - The engine runs the checkpoints, because SQLite ignores their failures. One that fails is final, unless it
+//!   lacks only room or a lock: then the log is synced and keeps everything.
+//! - After a final failure the log is left as it is, also when the engine is closed.
+//! - A start writes the log again before SQLite reads it. Pages that a checkpoint wrote to the file and lost are
+//!   in it, too: SQLite overwrites a log only once the file is synced.
 
+mod checkpoint;
 mod query;
 mod readers;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, ToSql};
 
 use self::query::{get, scan};
@@ -40,6 +53,8 @@ use crate::error::Error;
 type SqliteResult<T> = std::result::Result<T, rusqlite::Error>;
 
 const DATA_FILE: &str = "metadata.sqlite";
+/// SQLite's name for the log.
+const LOG_FILE: &str = "metadata.sqlite-wal";
 /// The wait for a lock. Other processes (a backup tool, the `sqlite3` shell) may hold one for a
 /// moment.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,9 +66,10 @@ const CACHED_STATEMENTS: usize = 128;
 
 /// An engine on SQLite.
 pub struct SqliteEngine {
-    writer: Mutex<Writer>,
+    // Before the writer, whose connection copies the log to the file if it is the last one to be closed.
     readers: Readers,
-    breaker: Breaker,
+    writer: Mutex<Writer>,
+    breaker: Arc<Breaker>,
     /// Held for writing while a commit is visible and not yet durable. Readers begin under it.
     visible: RwLock<()>,
     options: EngineOptions,
@@ -79,21 +95,23 @@ impl SqliteEngine {
 
     pub(super) fn open_in(mut home: Home, options: &EngineOptions) -> Result<SqliteEngine> {
         let path = home.data.join(DATA_FILE);
+        let breaker = Arc::<Breaker>::default();
+        home::rewrite(&home.data.join(LOG_FILE))?;
         let fail = |e| from_sqlite(&format!("opening {}", path.display()), e);
-        let connection = connect(&path, options.cache_bytes).map_err(fail)?;
+        let mut connection = connect(&path, options.cache_bytes).map_err(fail)?;
+        checkpoint::run_after_commits(&mut connection, breaker.clone()).map_err(fail)?;
         create_tables(&connection).map_err(fail)?;
         home::sync_folder(&home.data)?;
         home.complete()?;
         Ok(SqliteEngine {
+            readers: Readers::new(path, options),
             writer: Mutex::new(Writer {
                 connection,
                 mode: Durability::Fsync,
                 asked: Durability::Fsync,
-                // The previous run may have committed without a sync.
-                unsynced: true,
+                unsynced: false,
             }),
-            readers: Readers::new(path, options),
-            breaker: Breaker::default(),
+            breaker,
             visible: RwLock::new(()),
             options: *options,
             home,
@@ -140,7 +158,10 @@ impl Engine for SqliteEngine {
     fn sync(&self) -> Result<()> {
         let mut writer = self.writer.lock();
         self.breaker.check()?;
-        writer.sync().map_err(|e| self.write_failed("syncing", e))
+        let synced = writer.sync();
+        synced.map_err(|e| self.write_failed("syncing", e))?;
+        // A checkpoint after the commit may have failed.
+        self.breaker.check()
     }
 
     fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()> {
@@ -149,6 +170,19 @@ impl Engine for SqliteEngine {
 
     fn size_bytes(&self) -> Result<u64> {
         home::size_bytes(&self.home.data)
+    }
+}
+
+/// Lets the log be copied to the file and removed. After a final failure it stays: to copy it would sync pages that
+/// may be lost.
+impl Drop for SqliteEngine {
+    fn drop(&mut self) {
+        let writer = self.writer.get_mut();
+        if self.breaker.check().is_ok()
+            && let Err(error) = keep_log_when_closed(&writer.connection, false)
+        {
+            tracing::warn!("the log of SQLite is left to the next start: {error}");
+        }
     }
 }
 
@@ -281,7 +315,8 @@ impl WriteTxn for Transaction<'_> {
                 engine.breaker.trip("syncing a commit", e)
             })?;
         }
-        Ok(())
+        // A checkpoint after a commit may have failed.
+        engine.breaker.check()
     }
 }
 
@@ -296,9 +331,11 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// Opens a connection: write-ahead log, syncing, a bounded cache, no map.
+/// Opens a connection: write-ahead log, syncing, a bounded cache, no map. When it is closed, it leaves
+/// the log as it is.
 fn connect(path: &Path, cache_bytes: u64) -> SqliteResult<Connection> {
     let connection = Connection::open(path)?;
+    keep_log_when_closed(&connection, true)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     let cache_kib = (cache_bytes / 1024).clamp(64, 1 << 30);
@@ -309,6 +346,11 @@ fn connect(path: &Path, cache_bytes: u64) -> SqliteResult<Connection> {
          PRAGMA journal_size_limit = {KEPT_LOG_BYTES};"
     ))?;
     Ok(connection)
+}
+
+fn keep_log_when_closed(connection: &Connection, keep: bool) -> SqliteResult<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
+    Ok(())
 }
 
 fn create_tables(connection: &Connection) -> SqliteResult<()> {

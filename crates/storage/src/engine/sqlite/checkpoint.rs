@@ -1,0 +1,35 @@
+//! Checkpoints: copying the log to the database file, so that the log begins again and stays short.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+
+use super::super::failure::Breaker;
+use super::{SqliteResult, from_sqlite};
+use crate::error::Error;
+
+/// The number of pages in the log from which a commit copies them: SQLite's own default.
+pub(super) const CHECKPOINT_FRAMES: c_int = 1000;
+
+/// Copies the log after commits, once it is long. SQLite would do so in the same way by itself, but
+/// ignore failures. None is copied after a final failure: the file is changed only while the log is synced.
+pub(super) fn run_after_commits(
+    connection: &mut Connection,
+    breaker: Arc<Breaker>,
+) -> SqliteResult<()> {
+    connection.wal_hook(Some(move |log: &mut Wal, frames: c_int| {
+        if frames >= CHECKPOINT_FRAMES
+            && breaker.check().is_ok()
+            && let Err(error) = log.checkpoint()
+        {
+            match from_sqlite("copying the log to the file", error) {
+                // The log is synced and keeps what was not copied. The next commit tries it again.
+                Error::Full(_) | Error::Busy(_) => {}
+                other => drop(breaker.trip("a checkpoint", other)),
+            }
+        }
+        Ok(())
+    }))
+}
