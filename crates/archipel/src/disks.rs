@@ -4,8 +4,11 @@
 //! folder should carry a number but is empty, the disk is not mounted or was lost: the node reports
 //! that and does not start, because it must not treat the folder as a new disk.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +39,10 @@ struct RegisteredDisk {
     number: u16,
     /// The last known path.
     path: PathBuf,
+    /// True until the mark is on the disk. The disk never held blocks then, because storage opens only
+    /// marked disks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unmarked: bool,
 }
 
 /// The content of the mark on a disk.
@@ -51,46 +58,81 @@ struct Mark {
 /// A text for the operator: a disk belongs to another node, or is missing.
 pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, String> {
     let registry_path = data_dir.join(REGISTRY);
-    let written: Registry = read(&registry_path)?.unwrap_or_default();
+    let mut written: Registry = read(&registry_path)?.unwrap_or_default();
     let mut registry = written.clone();
-    let mut numbers = Vec::with_capacity(disks.len());
-    for disk in disks {
-        let number = match read::<Mark>(&disk.path.join(MARK))? {
-            Some(mark) => number_on_disk(&mut registry, node, disk, &mark)?,
-            None => next_number(&mut registry, disk)?,
-        };
-        numbers.push(number);
-    }
-    // The registry is written first, so that every number on a disk is in the registry. It is
-    // written only if it differs, so that a node whose disk is full can start.
-    if registry != written {
-        write(&registry_path, &registry)?;
-    }
-    for (disk, number) in disks.iter().zip(&numbers) {
-        let path = disk.path.join(MARK);
-        if !path.exists() {
-            let node = node.to_owned();
-            write(
-                &path,
-                &Mark {
-                    node,
-                    number: *number,
-                },
-            )?;
+    let marks = disks.iter().map(|disk| read::<Mark>(&disk.path.join(MARK)));
+    let marks = marks.collect::<Result<Vec<_>, String>>()?;
+    // The marks come first, because they say which numbers and paths are taken.
+    for (disk, mark) in disks.iter().zip(&marks) {
+        if let Some(mark) = mark {
+            enter(&mut registry, node, disk, mark)?;
         }
     }
+    let mut numbers = Vec::with_capacity(disks.len());
+    for (disk, mark) in disks.iter().zip(&marks) {
+        numbers.push(match mark {
+            Some(mark) => mark.number,
+            None => next_number(&mut registry, disk)?,
+        });
+    }
+    // The registry is written first, so that every number on a disk is in the registry.
+    save(&registry_path, &registry, &mut written)?;
+    for ((disk, mark), number) in disks.iter().zip(&marks).zip(&numbers) {
+        if mark.is_none() {
+            let (node, number) = (node.to_owned(), *number);
+            write(&disk.path.join(MARK), &Mark { node, number })?;
+        }
+    }
+    // From now on these disks may hold blocks.
+    for known in &mut registry.disks {
+        known.unmarked &= !numbers.contains(&known.number);
+    }
+    save(&registry_path, &registry, &mut written)?;
     Ok(numbers)
 }
 
-/// Returns the disks of the registry that are not among `numbers`: their numbers and last known paths.
+/// Writes the registry if it differs from what is written: a node whose disk is full can start.
+fn save(path: &Path, registry: &Registry, written: &mut Registry) -> Result<(), String> {
+    if registry != written {
+        write(path, registry)?;
+        written.clone_from(registry);
+    }
+    Ok(())
+}
+
+/// Returns the disks of the registry that are not among `numbers` and may hold blocks: their numbers and last
+/// known paths.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn absent(data_dir: &Path, numbers: &[u16]) -> Result<Vec<(u16, PathBuf)>, String> {
     let registry: Registry = read(&data_dir.join(REGISTRY))?.unwrap_or_default();
     let absent = registry.disks.into_iter();
-    let absent = absent.filter(|known| !numbers.contains(&known.number));
+    let absent = absent.filter(|known| !known.unmarked && !numbers.contains(&known.number));
     Ok(absent.map(|known| (known.number, known.path)).collect())
+}
+
+/// Returns a warning for each disk whose file system has another disk before it: a folder that waits for
+/// its disk to be mounted is on the file system of its parent.
+pub fn on_one_file_system(disks: &[Disk]) -> Vec<String> {
+    let mut seen: BTreeMap<u64, &Path> = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for disk in disks {
+        // Its own state tells that it cannot be read.
+        let Ok(folder) = fs::metadata(&disk.path) else {
+            continue;
+        };
+        match seen.entry(folder.dev()) {
+            Entry::Vacant(first) => _ = first.insert(&disk.path),
+            Entry::Occupied(first) => warnings.push(format!(
+                "the disks {} and {} are on one file system, which holds their blocks once and is lost as a \
+                 whole; fix: mount both before the first start, or name one of them",
+                first.get().display(),
+                disk.path.display()
+            )),
+        }
+    }
+    warnings
 }
 
 /// Says that a disk which is not in the settings still holds blocks.
@@ -103,12 +145,19 @@ pub fn still_needed(number: u16, path: &Path) -> String {
     )
 }
 
-fn number_on_disk(
-    registry: &mut Registry,
-    node: &str,
-    disk: &Disk,
-    mark: &Mark,
-) -> Result<u16, String> {
+/// Says that a rebuild of the index of blocks needs a disk which is not in the settings. The old index cannot tell
+/// if the disk holds blocks, because a rebuild is for an index that is wrong.
+pub fn rebuild_needs(number: u16, path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "the disk {path} (disk number {number}) is not in the settings, and the new index would lack its blocks; \
+         fix: add [[disks]] path = \"{path}\". \
+         If the disk is empty or its data is lost for good, remove its entry from {REGISTRY} in the data folder"
+    )
+}
+
+/// Enters a disk under the number on it.
+fn enter(registry: &mut Registry, node: &str, disk: &Disk, mark: &Mark) -> Result<(), String> {
     let path = disk.path.display();
     if mark.node != node {
         return Err(format!(
@@ -121,23 +170,34 @@ fn number_on_disk(
         .iter_mut()
         .find(|known| known.number == mark.number)
     {
-        Some(known) => known.path = disk.path.clone(),
+        Some(known) => {
+            known.path.clone_from(&disk.path);
+            known.unmarked = false;
+        }
         None => registry.disks.push(RegisteredDisk {
             number: mark.number,
             path: disk.path.clone(),
+            unmarked: false,
         }),
     }
-    Ok(mark.number)
+    Ok(())
 }
 
+/// Returns the number of a disk without a mark.
 fn next_number(registry: &mut Registry, disk: &Disk) -> Result<u16, String> {
     let path = disk.path.display();
-    if let Some(known) = registry.disks.iter().find(|known| known.path == disk.path) {
+    let all = registry.disks.iter();
+    let mut here = all.filter(|known| known.path == disk.path);
+    if let Some(known) = here.clone().find(|known| !known.unmarked) {
         return Err(format!(
             "the disk {path} should hold blocks (disk number {}) but is empty; fix: mount it. \
              If its data is lost for good, remove its entry from {REGISTRY} in the data folder",
             known.number
         ));
+    }
+    // An earlier start ended before it wrote the mark.
+    if let Some(known) = here.next() {
+        return Ok(known.number);
     }
     let after = |known: &RegisteredDisk| known.number.saturating_add(1);
     let number = registry
@@ -152,6 +212,7 @@ fn next_number(registry: &mut Registry, disk: &Disk) -> Result<u16, String> {
     registry.disks.push(RegisteredDisk {
         number,
         path: disk.path.clone(),
+        unmarked: true,
     });
     Ok(number)
 }

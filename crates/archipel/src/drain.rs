@@ -61,5 +61,11 @@ async fn walk(blocks: &Arc<Blocks>, disk: u16) -> archipel_storage::engine::Resu
     if unreadable > 0 {
         tracing::error!(disk, unreadable, "unreadable blocks stay on the disk");
     }
-    Ok(moved == 0 && unreadable == 0 && !blocks.keeps_unindexed_on(disk))
+    if moved > 0 || unreadable > 0 {
+        return Ok(false);
+    }
+    // A row may refer to a record that the walk did not see in the index, because only an upload held it then.
+    let pool_blocks = blocks.clone();
+    let is_empty = move || pool_blocks.is_disk_empty(disk);
+    blocks.pool().run(is_empty).await
 }

@@ -9,6 +9,7 @@ use archipel_storage::store::Rebuilt;
 use archipel_storage::{RebuildProgress, Store};
 
 use crate::config::Settings;
+use crate::disks;
 use crate::identity::Identity;
 use crate::lock::FolderLock;
 use crate::storage;
@@ -28,7 +29,8 @@ pub fn convert(
         .map_err(|error| format!("the metadata cannot be converted: {error}"))
 }
 
-/// Rebuilds the index of blocks of a stopped server, from its segments and rows.
+/// Rebuilds the index of blocks of a stopped server, from its segments and rows. Refuses to do so without a
+/// disk that the node ever had, unless the operator has removed its entry from the registry of disks.
 ///
 /// # Errors
 /// A text for the operator. If the rebuild had begun, the server does not start until another
@@ -40,6 +42,11 @@ pub async fn rebuild_blocks(
     let _lock = lock(settings)?;
     let identity = Identity::load(&settings.data_dir)?;
     let options = storage::store_options(settings, &identity.node_id())?;
+    let numbers: Vec<u16> = options.disks.iter().map(|disk| disk.id).collect();
+    let absent = disks::absent(&settings.data_dir, &numbers)?;
+    if let Some((number, path)) = absent.first() {
+        return Err(disks::rebuild_needs(*number, path));
+    }
     let rebuilt = Store::rebuild_blocks(options, progress).await;
     rebuilt.map_err(|error| format!("the index of blocks cannot be rebuilt: {error}"))
 }

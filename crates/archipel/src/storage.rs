@@ -38,7 +38,7 @@ pub struct Storage {
 /// # Errors
 /// A text for the operator.
 pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storage, String> {
-    let node = identity.node_id();
+    let (node, data_dir) = (identity.node_id(), settings.data_dir.clone());
     let cannot = |error: &dyn std::fmt::Display| format!("cannot open storage: {error}");
     let open = move || {
         let options = store_options(&settings, &node)?;
@@ -60,6 +60,7 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
     };
     let opened = tokio::task::spawn_blocking(open).await;
     let (storage, needed) = opened.map_err(|error| cannot(&error))??;
+    identity.keep(&data_dir)?;
     match needed {
         None => Ok(storage),
         // Most likely the operator forgot it. Without it, its objects would have a replica less, or none.

@@ -4,7 +4,6 @@
 //! - Each disk has one active segment. Locations are assigned under one lock, and the pin table
 //!   learns of each before the lock is released. The writes themselves run concurrently.
 
-use std::io;
 use std::sync::Arc;
 
 use archipel_base::BlockHash;
@@ -183,10 +182,12 @@ impl Volume {
         let step = need.max((active.allocated + self.preallocate_bytes).min(self.segment_bytes));
         for end in [step, need] {
             let len = end - active.allocated.min(end);
-            match self.disk.preallocate(active.segment, active.allocated, len) {
+            let allocated = self.disk.preallocate(active.segment, active.allocated, len);
+            match allocated.map_err(|e| self.error("allocating space on", &e)) {
                 Ok(()) => return Ok(end),
-                Err(error) if error.kind() == io::ErrorKind::StorageFull && end > need => {}
-                Err(error) => return Err(self.error("allocating space on", &error)),
+                // A quota may leave room for this record, too.
+                Err(Error::Full(_)) if end > need => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(need)

@@ -65,7 +65,7 @@ impl Change {
     /// Adds a reference to a block that may be on no disk that can be used. So a row that has lost its
     /// block can move, and the index can be rebuilt. If no disk holds the block, the index says so and
     /// counts its references until a copy comes.
-    pub fn retain_anyway(&mut self, edit: &mut dyn Edit, block: &BlockRef) -> Result<()> {
+    pub fn retain_absent(&mut self, edit: &mut dyn Edit, block: &BlockRef) -> Result<()> {
         match self.retain(edit, block) {
             Err(Error::NoBlock(_)) => {}
             done => return done,

@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeInclusive};
 use archipel_base::BlockHash;
 
 use super::location::{DiskLocation, Entry, LocatedRecord};
-use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
+use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree, Visitor};
 use crate::error::Error;
 
 /// Returns the index entry of a block.
@@ -58,16 +58,10 @@ pub(super) fn locations(
     after: Option<DiskLocation>,
     mut visit: impl FnMut(BlockHash, LocatedRecord) -> Result<Flow>,
 ) -> Result<()> {
-    let key = after.map(DiskLocation::to_key);
-    let lower = key
-        .as_ref()
-        .map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_slice()));
-    scan(
-        txn,
-        (lower, Bound::Unbounded),
-        Direction::Ascending,
-        &mut visit,
-    )
+    scan_after(txn, after, &mut |key, value| {
+        let (hash, located) = LocatedRecord::from_location_entry(key, value)?;
+        visit(hash, located)
+    })
 }
 
 /// Does the same as [`locations`], and passes over entries that are damaged. Returns their disks.
@@ -78,23 +72,52 @@ pub(super) fn readable_locations(
     after: Option<DiskLocation>,
     mut visit: impl FnMut(BlockHash, LocatedRecord) -> Result<Flow>,
 ) -> Result<Vec<u16>> {
-    let key = after.map(DiskLocation::to_key);
-    let lower = key
-        .as_ref()
-        .map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_slice()));
     let mut damaged = Vec::new();
-    let range = (lower, Bound::Unbounded);
-    txn.scan(Tree::Places, range, Direction::Ascending, &mut |key, value| {
-        match LocatedRecord::from_location_entry(key, value) {
+    scan_after(
+        txn,
+        after,
+        &mut |key, value| match LocatedRecord::from_location_entry(key, value) {
             Ok((hash, located)) => visit(hash, located),
             Err(error) => {
                 tracing::error!(%error, "the block index is damaged; fix: archipel metadata rebuild-blocks");
                 damaged.extend(DiskLocation::from_key(key).map(|location| location.disk));
                 Ok(Flow::Continue)
             }
-        }
-    })?;
+        },
+    )?;
     Ok(damaged)
+}
+
+/// Visits the entries of `Tree::Places` after `after` in order.
+fn scan_after(
+    txn: &(impl ReadTxn + ?Sized),
+    after: Option<DiskLocation>,
+    visit: &mut Visitor<'_>,
+) -> Result<()> {
+    let key = after.map(DiskLocation::to_key);
+    let lower = key
+        .as_ref()
+        .map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_slice()));
+    let range = (lower, Bound::Unbounded);
+    txn.scan(Tree::Places, range, Direction::Ascending, visit)
+}
+
+/// Returns true if the index names blocks on the disk, and none of them has a reference.
+pub(super) fn has_only_unreferenced(txn: &(impl ReadTxn + ?Sized), disk: u16) -> Result<bool> {
+    let (mut is_named, mut is_referenced) = (false, false);
+    let first = DiskLocation::first_of(disk, 0);
+    locations(txn, Some(first), |hash, located| {
+        if located.location.disk != disk {
+            return Ok(Flow::Stop);
+        }
+        is_named = true;
+        is_referenced = references(txn, &hash)? > 0;
+        Ok(match is_referenced {
+            true => Flow::Stop,
+            false => Flow::Continue,
+        })
+    })?;
+    Ok(is_named && !is_referenced)
 }
 
 /// Returns the last location of the same segment before `location`.

@@ -143,7 +143,7 @@ pub struct Blocks {
     reclaiming: Mutex<()>,
     reclaim_is_due: AtomicBool,
     startup_gc: StartupGcThread,
-    /// True if a pass could not free what is dead.
+    /// True if a pass could not free what is dead, or what was pinned at the end.
     left_over: AtomicBool,
 }
 
@@ -158,7 +158,8 @@ impl Blocks {
     /// the background; if the pool has no threads, before this returns. Blocking.
     ///
     /// A disk that cannot be read is failed from the start, and the other disks serve. A disk of
-    /// another store, or with another number, is [`Error::Refused`].
+    /// another store, with another number, or with segments that the index does not know, is
+    /// [`Error::Refused`].
     pub fn open(
         engine: Arc<dyn Engine>,
         disks: Vec<DiskConfig>,
@@ -242,6 +243,10 @@ impl Blocks {
             .run(move || {
                 blocks.startup_gc.stop();
                 blocks.reclaim();
+                // An upload that still runs may never be committed. Its records must not outlast the next start.
+                if !blocks.pin_table.keeps_nothing() {
+                    blocks.left_over.store(true, Ordering::SeqCst);
+                }
                 let active = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
                 blocks
                     .volumes
@@ -276,12 +281,6 @@ impl Blocks {
     /// Returns true if the index names a block on the disk of this number. Blocks the thread.
     pub fn names_disk(&self, disk: u16) -> Result<bool> {
         Ok(index::last_of(&*self.engine.read()?, disk)?.is_some())
-    }
-
-    /// Returns true if an upload or a reader may still need a record on the disk that the index does not
-    /// name.
-    pub fn keeps_unindexed_on(&self, disk: u16) -> bool {
-        self.pin_table.has_on(disk)
     }
 
     /// Starts or stops draining a disk.

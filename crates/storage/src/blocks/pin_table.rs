@@ -211,6 +211,11 @@ impl PinTable {
         records
     }
 
+    /// Returns true if no record must be kept that the index may not name.
+    pub fn keeps_nothing(&self) -> bool {
+        self.state.lock().unindexed.is_empty()
+    }
+
     /// Returns true if a record on this disk must be kept although the index may not name it.
     pub fn has_on(&self, disk: u16) -> bool {
         let first = DiskLocation::first_of(disk, 0);

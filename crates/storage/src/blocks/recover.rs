@@ -3,15 +3,25 @@
 //! No segment is read. The index names the live records, and every gap between them is dead.
 //! Records that were appended after the last commit lie after the last live record and are cut off.
 //! Other dead space is freed later: see [`startup_gc`](super::startup_gc).
+//!
+//! # Invariants
+//! - Nothing is cut or freed on a disk that the index does not know. It knows the disks that were empty when
+//!   they were first opened with it, and those that it was rebuilt from.
+//! - A rebuild writes the identity of a disk of another store only after rows refer to a block on that disk.
+
+use std::collections::BTreeSet;
 
 use archipel_base::Id;
 
 use super::append::Active;
 use super::location::DiskLocation;
 use super::volume::Volume;
-use super::{BlockOptions, DiskConfig, Start, index};
-use crate::engine::{Engine, ReadTxn, Result};
+use super::{BlockOptions, Blocks, DiskConfig, Start, index};
+use crate::engine::{Durability, Engine, ReadTxn, Result, Tree};
 use crate::error::Error;
+
+/// The key in [`Tree::Meta`] of the numbers of the disks that the index knows.
+const KEY_DISKS: &[u8] = b"disks";
 
 /// The state file that names the disk's owner.
 const IDENTITY: &str = "disk";
@@ -29,6 +39,7 @@ pub(super) fn open(
     for volume in &volumes {
         tolerate(volume, claim(volume, options.owner, start))?;
     }
+    note_disks(engine, &volumes, start)?;
     if start == Start::Unclean {
         // The last process may have died with buffered commits. A power cut must not bring back
         // names of space that is freed now, and the named records must exist.
@@ -52,6 +63,62 @@ fn tolerate(volume: &Volume, result: Result<()>) -> Result<()> {
         }
         Ok(()) => Ok(()),
     }
+}
+
+/// Enters new disks into the store, durably, before anything is written to them. Refuses a disk that the index
+/// does not know and that has segments. All of them would count as dead: either the index was rebuilt while the
+/// disk was away, or the metadata is older than the disk.
+fn note_disks(engine: &dyn Engine, volumes: &[Volume], start: Start) -> Result<()> {
+    let mut txn = engine.write()?;
+    let stored = known_disks(&*txn)?;
+    let known = match &stored {
+        Some(stored) if start != Start::Rebuild => {
+            let mut known = stored.clone();
+            let unknown = |volume: &&Volume| !stored.contains(&volume.id);
+            for volume in volumes.iter().filter(unknown) {
+                // A failed disk takes no blocks, so that it can be entered later.
+                if volume.check().is_ok() {
+                    tolerate(volume, check_new(volume))?;
+                }
+                if volume.check().is_ok() {
+                    known.insert(volume.id);
+                }
+            }
+            known
+        }
+        // A rebuilt index knows what is on its disks. A store without the key is from before there was one.
+        _ => volumes.iter().map(|volume| volume.id).collect(),
+    };
+    if stored.as_ref() == Some(&known) {
+        return Ok(());
+    }
+    let numbers: Vec<u8> = known.into_iter().flat_map(u16::to_be_bytes).collect();
+    txn.put(Tree::Meta, KEY_DISKS, &numbers)?;
+    txn.commit(Durability::Fsync)
+}
+
+fn known_disks(txn: &dyn ReadTxn) -> Result<Option<BTreeSet<u16>>> {
+    let Some(bytes) = txn.get(Tree::Meta, KEY_DISKS)? else {
+        return Ok(None);
+    };
+    match bytes.as_chunks::<2>() {
+        (numbers, []) => Ok(Some(
+            numbers.iter().copied().map(u16::from_be_bytes).collect(),
+        )),
+        _ => Err(Error::Damaged("the numbers of disks in meta".into())),
+    }
+}
+
+fn check_new(volume: &Volume) -> Result<()> {
+    if volume.segments()?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "disk {} has segments that the index of blocks does not know, so that it would free them. The index was \
+         rebuilt without this disk, or is older than the disk: rebuild it with all disks (archipel metadata \
+         rebuild-blocks), or use an empty folder",
+        volume.id
+    )))
 }
 
 /// Checks that the disk belongs to this store, and makes durable what an index may name.
@@ -116,9 +183,7 @@ fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Act
 /// index does not name would destroy that disk's data.
 fn check_identity(volume: &Volume, owner: Id, has_segments: bool, start: Start) -> Result<()> {
     let wanted = identity(volume.id, owner);
-    let found = volume.disk.read_state(IDENTITY);
-    let found = found.map_err(|e| volume.error("reading the identity of", &e))?;
-    match found {
+    match read_identity(volume)? {
         Some(found) if found == wanted.as_bytes() => return Ok(()),
         Some(found) if !takes_over(&found, volume.id, start) => {
             return Err(Error::Refused(format!(
@@ -135,6 +200,53 @@ fn check_identity(volume: &Volume, owner: Id, has_segments: bool, start: Start) 
         }
         Some(_) | None => {}
     }
+    match start {
+        // It is not certain yet that this is the metadata of the disk.
+        Start::Rebuild => Ok(()),
+        Start::Clean | Start::Unclean => write_identity(volume, owner),
+    }
+}
+
+impl Blocks {
+    /// Makes all disks those of `owner`. It is a step of a rebuild, after the references of rows and before
+    /// anything is freed. Blocks the thread.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a disk is another store's, has blocks, and no row refers to any of them: then the
+    /// metadata is most likely the wrong one. No disk has changed.
+    pub fn take_over_disks(&self, owner: Id) -> Result<()> {
+        let mut others = Vec::new();
+        let txn = self.engine.read()?;
+        for volume in self.volumes.values() {
+            let wanted = identity(volume.id, owner);
+            if read_identity(volume)?.is_some_and(|found| found == wanted.as_bytes()) {
+                continue;
+            }
+            if index::has_only_unreferenced(&*txn, volume.id)? {
+                return Err(Error::Refused(format!(
+                    "disk {} is not of this store, and nothing in the metadata refers to any block on it, so that \
+                     all of them would be freed. Most likely this is other metadata: check that metadata_dir is \
+                     mounted. If the blocks are not needed, use an empty folder",
+                    volume.id
+                )));
+            }
+            others.push(volume);
+        }
+        drop(txn);
+        for volume in others {
+            write_identity(volume, owner)?;
+        }
+        Ok(())
+    }
+}
+
+fn read_identity(volume: &Volume) -> Result<Option<Vec<u8>>> {
+    let found = volume.disk.read_state(IDENTITY);
+    found.map_err(|e| volume.error("reading the identity of", &e))
+}
+
+fn write_identity(volume: &Volume, owner: Id) -> Result<()> {
+    let wanted = identity(volume.id, owner);
     let written = volume.disk.write_state(IDENTITY, wanted.as_bytes());
     written.map_err(|e| volume.error("writing the identity of", &e))
 }

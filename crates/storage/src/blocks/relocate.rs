@@ -40,8 +40,8 @@ struct Move {
 
 impl Blocks {
     /// Moves blocks away from a disk that is draining or failed: about `budget_bytes` of the blocks
-    /// after `after` (from the first if `None`). A disk is empty when a whole walk moved nothing
-    /// and found nothing unreadable.
+    /// after `after` (from the first if `None`). When a whole walk moved nothing and found nothing
+    /// unreadable, [`is_disk_empty`](Blocks::is_disk_empty) tells if the disk may be removed.
     pub async fn drain_step(
         self: &Arc<Blocks>,
         disk: u16,
@@ -52,6 +52,15 @@ impl Blocks {
         let after = after.filter(|location| location.disk == disk);
         let job = move || blocks.drain_blocking(disk, after, budget_bytes);
         self.pool.run(job).await
+    }
+
+    /// Returns true if neither the index nor an upload or a reader needs a record on a disk that takes no
+    /// new blocks. Then it stays so. Blocks the thread.
+    pub fn is_disk_empty(&self, disk: u16) -> Result<bool> {
+        // As in a freeing pass: the view of the index first, then the pin table, out of which no other pass
+        // takes records meanwhile. A record that a row refers to or releases just now is in one of the two.
+        let _only = self.reclaiming.lock();
+        Ok(!self.names_disk(disk)? && !self.pin_table.has_on(disk))
     }
 
     fn drain_blocking(

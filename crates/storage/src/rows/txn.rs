@@ -1,7 +1,5 @@
 //! Changes of rows and of all data that follow from them, in one transaction.
 
-use std::collections::BTreeMap;
-
 use archipel_base::{Id, PartitionId, Stamp};
 use bytes::Bytes;
 
@@ -16,7 +14,10 @@ use crate::error::Error;
 use crate::row::{BlockRef, MAX_VERSION_CHANGES, Payload, Row, RowKey};
 
 mod damaged;
+mod difference;
 mod restore;
+
+use difference::{AbsentBlocks, Difference};
 
 /// The key in `Tree::Meta` of the number of the queue's last entry.
 pub(crate) const QUEUE_LAST: &[u8] = b"queue";
@@ -122,25 +123,25 @@ impl<'t> RowTxn<'t> {
     /// [`Error::Refused`] for an impossible row; [`Error::NoBlock`] if a block that the row refers
     /// to is not on this node. In both cases nothing has changed.
     pub fn set(&mut self, key: &RowKey, row: &Row) -> Result<()> {
-        self.set_row(key, row, false)
+        self.set_row(key, row, AbsentBlocks::Refuse)
     }
 
-    /// Does the same as [`set`](RowTxn::set) for a row whose content another row of this store has, and
-    /// gives up in the same transaction. Its blocks need not be on this node: it is no worse than
-    /// the other row.
+    /// Replaces a row as [`set`](RowTxn::set) does, by the content of another row of this store, which gives
+    /// it up in the same transaction. Its blocks may be absent from this node: the other row referred to
+    /// them already.
     pub fn take_over(&mut self, key: &RowKey, row: &Row) -> Result<()> {
-        self.set_row(key, row, true)
+        self.set_row(key, row, AbsentBlocks::Accept)
     }
 
-    fn set_row(&mut self, key: &RowKey, row: &Row, anyway: bool) -> Result<()> {
+    fn set_row(&mut self, key: &RowKey, row: &Row, absent: AbsentBlocks) -> Result<()> {
         let bytes = codec::row_key(key)?;
         check(row)?;
         let old = match self.old(&bytes) {
             Err(Error::Damaged(why)) => self.recover_damaged(key, &bytes, &why)?,
             old => old?,
         };
-        let references = Difference::between(&old.blocks, row, anyway);
-        if !anyway {
+        let references = Difference::between(&old.blocks, row, absent);
+        if absent == AbsentBlocks::Refuse {
             self.references.check(&self.overlay, &references.gained)?;
         }
         let done = self.replace(key, &bytes, old.row, row, references);
@@ -252,9 +253,9 @@ impl<'t> RowTxn<'t> {
         references: Difference,
     ) -> Result<()> {
         for block in &references.gained {
-            match references.anyway {
-                true => self.references.retain_anyway(&mut self.overlay, block)?,
-                false => self.references.retain(&mut self.overlay, block)?,
+            match references.absent {
+                AbsentBlocks::Accept => self.references.retain_absent(&mut self.overlay, block)?,
+                AbsentBlocks::Refuse => self.references.retain(&mut self.overlay, block)?,
             }
         }
         for block in &references.lost {
@@ -333,46 +334,6 @@ struct OldRow {
     blocks: Vec<BlockRef>,
     /// True if the row was damaged, so that its share in a counter is unknown.
     was_damaged: bool,
-}
-
-/// The references that a row gains and loses. A block in both the old and the new row keeps its
-/// reference.
-struct Difference {
-    gained: Vec<BlockRef>,
-    lost: Vec<BlockRef>,
-    /// True if what is gained need not be here.
-    anyway: bool,
-}
-
-impl Difference {
-    fn between(old: &[BlockRef], new: &Row, anyway: bool) -> Difference {
-        let new = new.value.as_ref().map_or(&[][..], |v| v.payload.blocks());
-        let mut mentions: BTreeMap<[u8; 32], i64> = BTreeMap::new();
-        for block in old {
-            *mentions.entry(block.hash.0).or_default() += 1;
-        }
-        let mut gained = Vec::new();
-        for block in new {
-            let left = mentions.entry(block.hash.0).or_default();
-            *left -= 1;
-            if *left < 0 {
-                gained.push(*block);
-            }
-        }
-        let mut lost = Vec::new();
-        for block in old {
-            let left = mentions.entry(block.hash.0).or_default();
-            if *left > 0 {
-                *left -= 1;
-                lost.push(*block);
-            }
-        }
-        Difference {
-            gained,
-            lost,
-            anyway,
-        }
-    }
 }
 
 /// Refuses rows that cannot exist.

@@ -318,7 +318,7 @@ impl Store {
 
     /// Closes the store. Waiting transactions are still committed and everything is synced. The
     /// next opening then knows that it has nothing to recover, unless dead space of an earlier run is
-    /// still being freed: then it goes on with that. Later transactions are refused.
+    /// still being freed, or an upload goes on: then it frees what is left. Later transactions are refused.
     pub async fn close(&self) -> Result<()> {
         let inner = &self.0;
         inner.committer.close();

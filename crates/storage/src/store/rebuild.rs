@@ -36,8 +36,12 @@ impl Store {
     /// Rebuilds the block index of a store that is not open, and closes the store again. Blocks the
     /// thread.
     ///
-    /// If it is interrupted or fails, the store cannot be opened until another rebuild has ended. It takes
-    /// all disks: what an index lacks of a disk would be freed there.
+    /// If it is interrupted or fails, the store cannot be opened until another rebuild has ended. The blocks of a
+    /// disk that it does not get count as lost, and the store refuses that disk later, until a rebuild gets it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a disk has failed, or is another store's and no row refers to its blocks. Nothing on
+    /// the disks has changed then.
     pub async fn rebuild_blocks(
         options: StoreOptions,
         progress: &Arc<RebuildProgress>,
@@ -73,6 +77,7 @@ impl Store {
             ..Rebuilt::default()
         };
         retain_all(&engine, &blocks, &mut rebuilt, progress)?;
+        blocks.take_over_disks(boot.identity)?;
         rebuilt.dropped = blocks.drop_unreferenced().await?;
         blocks.close().await?;
         boot::end(&engine, boot.number, blocks.startup_gc_is_done())?;
@@ -126,7 +131,7 @@ fn retain_all(
                 Ok(()) => rebuilt.references += 1,
                 // The index counts it all the same. Otherwise another row with that block could free it.
                 Err(Error::NoBlock(_)) => {
-                    change.retain_anyway(&mut *txn, block)?;
+                    change.retain_absent(&mut *txn, block)?;
                     rebuilt.missing += 1;
                 }
                 Err(error) => return Err(error),

@@ -1,5 +1,6 @@
 //! Several disks: choice, draining, failure, identity.
 
+use super::startup_gc::{Hooked, open_on};
 use super::*;
 use crate::disk::{Disk, DiskFault, DiskOp};
 
@@ -165,6 +166,41 @@ async fn an_upload_relies_on_no_copy_of_a_draining_disk() {
     assert_eq!(world.read(&refs[0]).await.unwrap(), content);
 }
 
+/// A row refers to an uploaded block just after a walk over the index began, and the upload ends before the walk
+/// does. The walk finds nothing, and nothing is pinned any more.
+#[tokio::test]
+async fn a_disk_with_a_block_that_came_during_the_walk_is_not_empty() {
+    let engine = Arc::new(MemoryEngine::new());
+    let hooked = Hooked::new(&engine);
+    let disk = Arc::new(MemoryDisk::new());
+    let blocks = open_on(hooked.clone(), disk, Pool::inline(), Start::Clean);
+    let upload = blocks.appender();
+    let block = upload.append(noise(1, 3000)).await.unwrap();
+    upload.sync().await.unwrap();
+    blocks.set_draining(1, true).unwrap();
+    assert!(!blocks.is_disk_empty(1).unwrap(), "the upload may end yet");
+    let (in_walk, on, upload) = (blocks.clone(), engine.clone(), Mutex::new(Some(upload)));
+    *hooked.after.lock() = Some(Box::new(move || {
+        let mut txn = on.write().unwrap();
+        let mut change = in_walk.change();
+        change.retain(&mut *txn, &block).unwrap();
+        txn.commit(Durability::Fsync).unwrap();
+        change.settle();
+        drop(upload.lock().take());
+    }));
+    let step = blocks.drain_step(1, None, u64::MAX).await.unwrap();
+    assert_eq!((step.moved, step.unreadable, step.next), (0, 0, None));
+    assert_eq!(blocks.pinned(), 0);
+    assert!(!blocks.is_disk_empty(1).unwrap());
+
+    let mut txn = engine.write().unwrap();
+    let mut change = blocks.change();
+    change.release(&mut *txn, &block).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    change.settle();
+    assert!(blocks.is_disk_empty(1).unwrap());
+}
+
 #[tokio::test]
 async fn a_move_whose_commit_fails_moves_nothing() {
     let world = World::new(2);
@@ -296,6 +332,8 @@ async fn a_disk_of_another_store_is_refused() {
     assert!(open(2, owner, Start::Rebuild).is_err());
     open(1, Id([8; 16]), Start::Rebuild).unwrap();
     assert!(world.disks[0].allocated_total() > 0);
+    // It is not taken over before rows refer to its blocks.
+    assert!(open(1, Id([8; 16]), Start::Unclean).is_err());
     let twice = vec![world.disks[1].clone(); 2];
     let configs = twice.into_iter().map(|disk| DiskConfig {
         id: 2,

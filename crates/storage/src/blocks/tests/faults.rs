@@ -96,6 +96,22 @@ async fn acknowledged_blocks_survive_emfile_at_every_call() {
     every_call(1, libc::EMFILE).await;
 }
 
+/// There is room for the record, but not for all that is allocated ahead.
+#[tokio::test]
+async fn a_block_needs_no_room_ahead() {
+    for errno in [libc::ENOSPC, libc::EDQUOT] {
+        let world = World::new(1);
+        world.disks[0].inject(DiskFault {
+            op: Some(DiskOp::Allocate),
+            after: 0,
+            errno,
+        });
+        let put = world.put(&[noise(1, 9000)]).await;
+        assert!(put.is_ok(), "{errno}: {put:?}");
+        assert!(!world.disks[0].clear_fault(), "nothing was allocated ahead");
+    }
+}
+
 /// The disk becomes full in the middle of a run, at every size.
 #[tokio::test]
 async fn a_disk_that_fills_up_loses_no_block() {

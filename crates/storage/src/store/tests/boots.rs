@@ -1,6 +1,7 @@
 //! Opening and closing: the boot number, the identity, the clean marker, the format.
 
 use super::*;
+use crate::blocks::BlockAppender;
 use crate::disk::{DiskFault, DiskOp};
 use crate::engine::{Durability, EngineKind, EngineOptions, Tree};
 use crate::error::Error;
@@ -116,16 +117,36 @@ fn a_store_works_on_every_engine() {
     }
 }
 
-/// A disk refuses to free what an upload left. The store is closed well otherwise.
-#[test]
-fn a_store_whose_dead_blocks_are_not_freed_starts_unclean() {
-    let parts = Parts::new();
-    let store = parts.open();
+/// Begins an upload that fills three segments.
+fn long_upload(store: &Store) -> BlockAppender {
     let upload = store.appender();
     for first in 0..3u8 {
         let content = Bytes::from([vec![first], vec![0; 700_000]].concat());
         block_on(upload.append(content)).unwrap();
     }
+    upload
+}
+
+/// The upload goes on in the background, as that of a client that went away does. Nobody frees its blocks.
+#[test]
+fn a_store_that_is_closed_during_an_upload_starts_unclean() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let upload = long_upload(&store);
+    block_on(store.close()).unwrap();
+    assert_eq!(meta(&parts, b"clean"), None);
+    // The process ends.
+    std::mem::forget((upload, store));
+    drop(parts.open());
+    assert_eq!(parts.disk.allocated_total(), 0);
+}
+
+/// A disk refuses to free what an upload left. The store is closed well otherwise.
+#[test]
+fn a_store_whose_dead_blocks_are_not_freed_starts_unclean() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let upload = long_upload(&store);
     // The process ends without giving anything back.
     std::mem::forget((upload, store));
     parts.disk.inject(DiskFault {

@@ -9,6 +9,7 @@ mod damaged_rows;
 mod held;
 mod migration;
 mod mixed;
+mod rebuild;
 mod repair;
 mod space;
 mod synced;
