@@ -1,15 +1,18 @@
-"""The keyring gets a new key under load, and what stands on the disks holds no secret."""
+"""The keyring gets a new key and another secret under load, and what stands on the disks holds no secret."""
 
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 from cluster.loopback import configure, running
-from faults.cluster import BUCKET, Cluster
+from faults.cluster import BUCKET, Cluster, Node
+from install.test_upgrade import Writer as Balanced
+from install.test_upgrade import go_on, healthy
 from support.client import Client
 from support.server import binary, wait_until
 
@@ -87,6 +90,70 @@ def test_rotation_under_load(tmp_path):
             for name in ("etag", "last-modified"):
                 assert got.headers[name] == heads[path][name]
         assert keyring(cluster)["trouble"] is None
+
+
+def protect(node: Node, key: Path | None, previous: Path | None = None) -> None:
+    """Names the files of the keyring's secrets in a node's settings."""
+    file = node.folder / "archipel.toml"
+    others = file.read_text().split("[encryption]\n")[0]
+    named = f'[encryption]\nkey_file = "{key}"\n' if key else ""
+    file.write_text(others + named + (f'previous_key_file = "{previous}"\n' if previous else ""))
+
+
+def test_move_to_a_key_file_under_load(tmp_path):
+    """As the manual says it, behind a balancer: every node serves all the time, and afterwards the file is needed."""
+    with running(tmp_path, 3) as cluster:
+        clients = [Client(node.endpoint, cluster.credentials, timeout=30) for node in cluster.nodes]
+        path, body = f"/{BUCKET}/before", b"before" * 20_000
+        assert clients[0].request("PUT", path, headers=SSE, body=body).status == 200
+        old, new = tmp_path / "secret", tmp_path / "encryption-key"
+        new.write_text(secrets.token_hex(32))
+        new.chmod(0o600)
+        writers = [Balanced(number, cluster) for number in range(2)]
+
+        def restart(node: Node) -> None:
+            cluster.stop(node)
+            cluster.start(node)
+            cluster.wait_writes(node)
+            assert wait_until(lambda: healthy(cluster), 120), [one.log.read_text()[-1500:] for one in cluster.nodes]
+            go_on(writers, 2)
+            for number, client in enumerate(clients):
+                got = client.request("GET", path)
+                assert (got.status, got.body) == (200, body), (number, got.status)
+                assert client.request("PUT", f"/{BUCKET}/sealed/{number}", headers=SSE, body=body).status == 200
+                ring = cluster.nodes[number].admin("GET", "/v1/keyring")
+                assert (ring["closed_secrets"], ring.get("trouble")) == (0, None), (number, ring)
+
+        try:
+            for writer in writers:
+                writer.start()
+            for node in cluster.nodes:
+                protect(node, new, old)
+                restart(node)
+                if node is cluster.nodes[0]:
+                    restart(cluster.nodes[1])  # with its old settings
+            for node in cluster.nodes:
+                protect(node, new)
+                restart(node)
+        finally:
+            for writer in writers:
+                writer.ended.set()
+        for writer in writers:
+            writer.join(60)
+            assert not writer.wrong and not writer.is_alive(), writer.wrong
+        last = cluster.nodes[2]
+        protect(last, None)
+        cluster.stop(last)
+        cluster.start(last)
+        cluster.wait_admin(last)
+        assert wait_until(lambda: clients[2].request("GET", path).status == 503, 60)
+        assert "no secret of this node" in last.admin("GET", "/v1/keyring")["trouble"]
+        assert clients[0].request("GET", path).body == body
+        protect(last, new)
+        cluster.stop(last)
+        cluster.start(last)
+        cluster.wait_writes(last)
+        assert clients[2].request("GET", path).body == body
 
 
 def test_disks_and_snapshots_show_no_secret(tmp_path):

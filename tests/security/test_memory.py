@@ -17,6 +17,7 @@ pytestmark = pytest.mark.process
 
 CONNECTIONS = 300
 READERS = 150
+SSE = [("x-amz-server-side-encryption", "AES256")]
 # By number of nodes. Content may take 72 MiB; the rest is what connections take each, what is on its way to other
 # nodes, and the node itself.
 MOST_KIB = {1: 216 * 1024, 3: 240 * 1024}
@@ -89,13 +90,15 @@ def test_many_unfinished_uploads(own, kind):
 
 
 def gets_through(client, bucket) -> None:
-    """A client that does not stall is served as ever."""
+    """A client that does not stall is served as ever, with encryption or without."""
     data = content(8 * MIB, "alive")
-    answer(client.put(bucket, "alive", data), 200)
-    assert answer(client.get(bucket, "alive"), 200).body == data
+    for headers in ([], SSE):
+        answer(client.put(bucket, "alive", data, headers), 200)
+        assert answer(client.get(bucket, "alive"), 200).body == data
 
 
-def test_slow_uploads_end_well(own):
+@pytest.mark.parametrize("encryption", [[], SSE], ids=["plain", "encrypted"])
+def test_slow_uploads_end_well(own, encryption):
     """More uploads than there is memory for, each bit by bit and all at once: all are stored as they were sent."""
     demo, client, bucket = own
     size = 3 * MIB + 12_345
@@ -108,7 +111,8 @@ def test_slow_uploads_end_well(own):
         socks = [stack.enter_context(wire.connect(client.address)) for _ in range(150)]
         for number, sock in enumerate(socks):
             path = object_path(bucket, f"slow-{number}")
-            headers = sigv4.sign_headers(client.credentials, "PUT", path, [], [("Host", client.host)], sigv4.UNSIGNED)
+            headers = [("Host", client.host), *encryption]
+            headers = sigv4.sign_headers(client.credentials, "PUT", path, [], headers, sigv4.UNSIGNED)
             sock.sendall(wire.head("PUT", path, [*headers, ("Content-Length", str(size))]))
         for start in range(0, size, 700_000):
             for number, sock in enumerate(socks):
@@ -120,11 +124,12 @@ def test_slow_uploads_end_well(own):
         assert answer(client.get(bucket, f"slow-{number}"), 200).body == slow(number)
 
 
-def test_slow_readers(own):
-    """150 downloads of 64 MiB whose clients read nothing, then all of it."""
+@pytest.mark.parametrize("headers", [[], SSE], ids=["plain", "encrypted"])
+def test_slow_readers(own, headers):
+    """150 downloads of 64 MiB whose clients read nothing, then all of it. Others get through meanwhile."""
     demo, client, bucket = own
     large = content(64 * MIB, "large")
-    answer(client.put(bucket, "large", large), 200)
+    answer(client.put(bucket, "large", large, headers), 200)
     path = object_path(bucket, "large")
     with contextlib.ExitStack() as stack:
         socks = []

@@ -1,4 +1,7 @@
-//! Writes content: inline, as blocks of its row, or with a tail (see [`form`](crate::form)).
+//! Writes content: inline, as blocks of its row, or with a tail (see [`form`](crate::form)). `sealer`
+//! encrypts it before.
+
+mod sealer;
 
 use std::sync::Arc;
 
@@ -6,13 +9,13 @@ use archipel_base::codec;
 use archipel_base::{Id, boxed};
 use archipel_cluster::{BlockWriter, Cluster, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_storage::pool::{Pool, Reservation, Staged};
+use archipel_storage::pool::{Pool, Staged};
 use archipel_storage::{BlockRef, Payload, Value};
 use archipel_traces::carry;
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
-use crate::cipher::segments::{SEGMENT_BYTES, Sealer};
+use crate::cipher::segments::SEGMENT_BYTES;
 use crate::cipher::{DataKey, Encryption, EncryptionKind, masked_etag};
 use crate::error::Error;
 use crate::form::{BLOCK_BYTES, ContentForm, ExtentHead, INLINE_BYTES, Tail};
@@ -20,9 +23,7 @@ use crate::gc::GcTask;
 use crate::in_use::{InUse, InUseMark};
 use crate::owner::Owner;
 use crate::rowkeys;
-
-/// The content of a segment that needs no share of the memory.
-const UNRESERVED_BYTES: usize = 16 << 10;
+use sealer::ContentSealer;
 
 /// Content that is written and waits for the row that makes it visible.
 pub(crate) struct Written {
@@ -82,30 +83,6 @@ struct TailWriter {
     committing: Option<JoinHandle<Result<(), Error>>>,
 }
 
-/// A sealer of content on its way, and the memory that it takes.
-struct ContentSealer {
-    sealer: Sealer,
-    /// The memory that the present segment takes, if it is more than a little.
-    share: Option<Reservation>,
-}
-
-impl ContentSealer {
-    /// Encrypts a piece. It is refused while memory is short: a segment waits in memory for the client,
-    /// because a scratch file would show it.
-    fn push(&mut self, piece: &[u8], pool: &Pool) -> Result<Vec<u8>, Error> {
-        if self.share.is_none() && self.sealer.held() + piece.len() > UNRESERVED_BYTES {
-            let share = pool.try_hold(2 * SEGMENT_BYTES);
-            let busy = || Error::Busy("there is no memory to encrypt more content at once".into());
-            self.share = Some(share.ok_or_else(busy)?);
-        }
-        self.sealer.push(piece).map_err(|_| not_sealed())
-    }
-}
-
-fn not_sealed() -> Error {
-    Error::Internal("content cannot be encrypted".into())
-}
-
 impl ContentWriter {
     /// Begins content that `owner` will refer to.
     pub fn new(
@@ -146,10 +123,10 @@ impl ContentWriter {
         }
         for piece in bytes.chunks(SEGMENT_BYTES) {
             let sealed = match &mut self.sealer {
-                Some(sealer) => sealer.push(piece, self.cluster.buffers())?,
-                None => Vec::new(),
+                Some(sealer) => sealer.push(piece).await?,
+                None => Bytes::new(),
             };
-            self.store(sealed.into()).await?;
+            self.store(sealed).await?;
         }
         Ok(())
     }
@@ -157,10 +134,8 @@ impl ContentWriter {
     /// Encrypts all content by a key of its own. Must precede the content.
     pub fn encrypt(&mut self, key: &DataKey, kind: EncryptionKind) -> Result<(), Error> {
         self.mask = (kind == EncryptionKind::Customer).then(|| key.clone());
-        self.sealer = Some(Box::new(ContentSealer {
-            sealer: Sealer::new(key).ok_or_else(not_sealed)?,
-            share: None,
-        }));
+        let sealer = ContentSealer::new(key, self.cluster.clone())?;
+        self.sealer = Some(Box::new(sealer));
         Ok(())
     }
 
@@ -188,8 +163,8 @@ impl ContentWriter {
     #[boxed]
     pub async fn finish(mut self) -> Result<Written, Error> {
         if let Some(sealer) = self.sealer.take() {
-            let last = sealer.sealer.finish().map_err(|_| not_sealed())?;
-            self.store(last.into()).await?;
+            let last = sealer.finish().await?;
+            self.store(last).await?;
         }
         if self.upload.is_none() && self.staged.len() <= INLINE_BYTES {
             return self.inline().await;

@@ -165,7 +165,7 @@ impl Model {
             self.in_use().clone(),
             owner,
             self.durability(bucket),
-            self.0.extent_blocks,
+            self.inner.extent_blocks,
         )
     }
 
@@ -304,17 +304,12 @@ impl Model {
         // delay after a replacement is long enough for a node that has read the row before to get
         // here.
         let keep = keep(self.in_use(), &content, opened.pin);
-        let parts = match &content {
-            Content::Parts(_, parts) => parts.clone(),
-            _ => Vec::new(),
-        };
         Ok(ObjectReader {
             cluster: self.cluster().clone(),
             access: self.content_key_of(&row, &metadata).await?,
             row,
             metadata,
             content,
-            parts,
             keep,
             following: opened.following.into(),
         })
@@ -333,7 +328,7 @@ impl Model {
         self.delete_as(bucket, key, condition, false).await
     }
 
-    /// Does the same where no client waits for it.
+    /// Deletes an object as [`delete_object`](Model::delete_object) does, as work that no client waits for.
     pub(crate) async fn delete_object_in_background(
         &self,
         bucket: &Bucket,

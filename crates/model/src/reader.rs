@@ -36,7 +36,6 @@ pub struct ObjectReader {
     pub(crate) metadata: ObjectHead,
     pub(crate) access: ContentKey,
     pub(crate) content: Content,
-    pub(crate) parts: Vec<PartInfo>,
     pub(crate) keep: Arc<Keep>,
     /// The first blocks, if a replica sends them already.
     pub(crate) following: Mutex<Option<BlockStream>>,
@@ -55,7 +54,8 @@ pub(crate) enum Content {
     Inline(Bytes),
     Blocks(PartitionId, Vec<BlockRef>),
     Tail(PartitionId, Vec<BlockRef>, Tail),
-    Parts(PartsId, Vec<PartInfo>),
+    /// The list is shared: that of a large object takes more than a MiB.
+    Parts(PartsId, Arc<[PartInfo]>),
 }
 
 impl Content {
@@ -75,7 +75,7 @@ impl Content {
                 };
                 let list = decode_parts(&payload)?;
                 let upload = UploadName::new(&bucket, &key, &list.upload);
-                Content::Parts(upload.parts(), list.parts)
+                Content::Parts(upload.parts(), list.parts.into())
             }
             _ => {
                 return Err(Error::Damaged(
@@ -104,7 +104,10 @@ impl ObjectReader {
 
     /// Returns the parts of the object; none if it was uploaded in one request.
     pub fn parts(&self) -> &[PartInfo] {
-        &self.parts
+        match &self.content {
+            Content::Parts(_, parts) => parts,
+            _ => &[],
+        }
     }
 
     /// Returns a stream of a range of the content. The range is cut at the end of the object.
@@ -132,6 +135,7 @@ impl ObjectReader {
             key,
             opener: None,
             share: None,
+            parked: None,
             following: following.filter(|_| range.start == 0),
             _keep: self.keep.clone(),
         };

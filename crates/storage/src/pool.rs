@@ -50,8 +50,9 @@ impl Default for PoolOptions {
         PoolOptions {
             threads: 8,
             queue: 64,
-            buffer_bytes: 72 << 20,
-            holdable_bytes: 56 << 20,
+            // With the memory for ciphers it is 72 MiB.
+            buffer_bytes: 68 << 20,
+            holdable_bytes: 52 << 20,
         }
     }
 }
@@ -233,6 +234,15 @@ impl Pool {
     /// [`try_hold`](Pool::try_hold) or [`outgoing`](Pool::outgoing).
     pub async fn reserve(&self, bytes: usize) -> Reservation {
         self.memory.reserve(bytes).await
+    }
+
+    /// Waits for `bytes` of the memory for ciphers, which plain content cannot use up. A request for more
+    /// than exists gets all of it.
+    ///
+    /// The holder of the reservation must not wait for a client. It may wait for disks, for other nodes
+    /// and for [`reserve`](Pool::reserve).
+    pub async fn reserve_for_cipher(&self, bytes: usize) -> Reservation {
+        self.memory.reserve_for_cipher(bytes).await
     }
 
     /// Takes `bytes` of the memory for content, for any length of time; `None` if there is not

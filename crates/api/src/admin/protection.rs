@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use archipel_access::{Ownership, PublicAccessBlock};
-use archipel_model::Bucket;
+use archipel_model::{Bucket, DefaultEncryption};
 use axum::extract::State;
 
 use super::Admin;
@@ -45,7 +45,11 @@ pub(super) async fn set_encryption(
     }
     let bucket = find(&admin, &name).await?;
     let model = &admin.model;
-    let changed = model.set_encrypts(&bucket, set.enabled, set.bucket_key);
+    let default = DefaultEncryption {
+        is_enabled: set.enabled,
+        has_bucket_key: set.bucket_key,
+    };
+    let changed = model.set_default_encryption(&bucket, default);
     Ok(Json(describe_encryption(&*changed.await?)))
 }
 

@@ -32,11 +32,11 @@ pub fn full(bytes: impl Into<Bytes>) -> Body {
 
 /// Makes a body of an object's content. If reading fails, the connection is broken off: the client
 /// sees that something is missing.
-pub fn object(content: ObjectStream, keep: impl Send + 'static) -> Body {
-    let pieces = stream::unfold(Some((content, keep)), |state| async {
-        let (mut content, keep) = state?;
+pub fn object(content: ObjectStream) -> Body {
+    let pieces = stream::unfold(Some(content), |state| async {
+        let mut content = state?;
         match content.next().await? {
-            Ok(piece) => Some((Ok(Frame::data(piece)), Some((content, keep)))),
+            Ok(piece) => Some((Ok(Frame::data(piece)), Some(content))),
             Err(error) => Some((Err(BoxError::from(error)), None)),
         }
     });

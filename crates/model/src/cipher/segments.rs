@@ -71,6 +71,11 @@ impl Sealer {
         self.held.len()
     }
 
+    /// Takes out the bytes that wait.
+    pub fn take_held(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
+    }
+
     /// Appends content, and returns the segments that are full and not the last.
     pub fn push(&mut self, mut content: &[u8]) -> Result<Vec<u8>, Unopened> {
         let mut sealed = Vec::new();
@@ -109,6 +114,7 @@ impl Sealer {
 }
 
 /// Opens the segments that a range of content touches.
+#[derive(Clone)]
 pub(crate) struct Opener {
     cipher: LessSafeKey,
     /// The next segment, and the number of all.

@@ -2,35 +2,44 @@
 //!
 //! It is one row of the control data. Each of its keys is random and is in the row wrapped by a key that
 //! the settings give: by default one that derives from the cluster's secret. A node that has any of
-//! the wrapping keys can read the ring. At its start it adds the wrappings that its present keys lack,
-//! and drops wrappings by keys that it does not know. So the secret may change: first all
-//! nodes know both secrets, then only the new one.
+//! the wrapping keys can read the ring. At its start it adds the wrappings by its present keys that are missing.
+//! If none is missing, it drops all other wrappings. So the secret may change: first all nodes know both
+//! secrets, then only the new one.
+//!
+//! # Invariants
+//! - A start that adds a wrapping drops none: other nodes may have no other secret yet.
+//! - A running node keeps the keys that it knows, whatever becomes of their wrappings.
+//! - Only a node whose secrets open the newest key adds another one. So the others can open that, too.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `known` | the ring as this node knows it |
+//! | `row` | the row |
+//! | `wrapping` | the keys that derive from secrets |
 
+mod known;
+mod row;
 mod wrapping;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_base::codec::{self, Versioned};
+use archipel_base::codec;
 use archipel_base::{Id, boxed};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::Value;
 use archipel_storage::engine::Durability;
-use bytes::Bytes;
-use parking_lot::RwLock;
-use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
 
-use super::rotation::KnownRing;
-use super::sweep::{Sweep, Sweeps};
 use crate::Model;
 use crate::cipher::wrap::{self, DataKey, KEY_BYTES};
 use crate::error::{Error, damaged_row};
 use crate::rowkeys;
-use wrapping::Wrapping;
+use wrapping::{Opened, Wrapping};
+
+pub(crate) use known::Keyring;
+pub(super) use row::{Ring, RingKey};
 
 /// The most keys of a ring: one for each month of ten years.
-pub(super) const MAX_KEYS: usize = 120;
+const MAX_KEYS: usize = 120;
 
 /// The most wrappings of a key.
 const MAX_WRAPPINGS: usize = 16;
@@ -40,61 +49,20 @@ const MAX_WRAPPINGS: usize = 16;
 pub struct RingSecrets {
     /// The present ones: they open the ring, and the ring is kept wrapped by them.
     pub present: Vec<Vec<u8>>,
-    /// Earlier ones: they open the ring.
+    /// Earlier ones: they open the ring. Wrappings by them are dropped once the present ones wrap it.
     pub earlier: Vec<Vec<u8>>,
 }
 
-/// The ring as this node knows it.
-#[derive(Default)]
-pub(crate) struct Keyring {
-    secrets: std::sync::OnceLock<RingSecrets>,
-    /// The derived keys.
-    wrapping: Mutex<Option<Arc<Wrapping>>>,
-    known: RwLock<Known>,
-    /// The state of what takes earlier keys out of use.
-    pub sweeps: Sweeps,
-}
-
-#[derive(Default)]
-struct Known {
-    keys: BTreeMap<Id, DataKey>,
-    newest: Option<Id>,
-    newest_made_ms: u64,
-    /// The revision of the row, and its bytes.
-    revision: u64,
-    row: Bytes,
-    /// The reason why the ring does not open.
-    trouble: Option<String>,
-}
-
-/// The row.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Ring {
-    /// The keys, the newest last.
-    #[serde(rename = "k", default)]
-    pub keys: Vec<RingKey>,
-    /// Grows with each change, so that a late read does not bring back an earlier ring.
-    #[serde(rename = "r", default)]
-    pub revision: u64,
-    /// The pass that takes earlier keys out of use.
-    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
-    pub sweep: Option<Sweep>,
-}
-
-impl Versioned for Ring {
-    const VERSION: u8 = 1;
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct RingKey {
-    #[serde(rename = "i")]
-    pub id: Id,
-    /// The time at which it was made, in milliseconds since 1970.
-    #[serde(rename = "m")]
-    pub made_ms: u64,
-    /// The key, wrapped by each of the wrapping keys.
-    #[serde(rename = "w", default)]
-    wrapped: Vec<Bytes>,
+/// The change that a read of the ring may bring with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Upkeep {
+    /// No change.
+    None,
+    /// The first key is made, if there is none.
+    FirstKey,
+    /// Missing wrappings are added. If none is missing, those by other secrets than the present ones are
+    /// dropped.
+    Rewrap,
 }
 
 impl Model {
@@ -109,7 +77,7 @@ impl Model {
             let known = self.keyring().newest();
             match known {
                 Some(found) => return Ok(found),
-                None => Box::pin(self.read_keyring(true, false)).await?,
+                None => Box::pin(self.read_keyring(Upkeep::FirstKey)).await?,
             }
         }
         Err(Error::NoMasterKey("the keyring has no key".into()))
@@ -119,19 +87,20 @@ impl Model {
     pub(crate) async fn master_key(&self, id: Id) -> Result<DataKey, Error> {
         if self.keyring().key(&id).is_none() {
             // Another node may have added it.
-            Box::pin(self.read_keyring(false, false)).await?;
+            Box::pin(self.read_keyring(Upkeep::None)).await?;
         }
         let found = self.keyring().key(&id);
         found.ok_or_else(|| Error::NoMasterKey(format!("the keyring has no key {id}")))
     }
 
-    /// Reads the keyring, if there is one, and wraps it by the present secrets only.
+    /// Reads the keyring, if there is one, and wraps it by the present secrets: by them only, if nothing had
+    /// to be added for that.
     ///
     /// # Errors
     /// [`Error::NoMasterKey`] if no secret opens it; errors of reading and writing the row.
     #[boxed]
     pub async fn rewrap_keyring(&self) -> Result<(), Error> {
-        self.read_keyring(false, true).await
+        self.read_keyring(Upkeep::Rewrap).await
     }
 
     /// Reads the ring, if there is one, unless this node has no secret for it. A ring that does not
@@ -143,17 +112,20 @@ impl Model {
         if !self.keyring().has_secrets() {
             return Ok(());
         }
-        let read = Box::pin(self.read_keyring(false, false)).await;
+        let read = Box::pin(self.read_keyring(Upkeep::None)).await;
         let trouble = match read {
             Ok(()) => None,
             Err(Error::NoMasterKey(why)) => Some(why),
             Err(error) => return Err(error),
         };
-        if let Some(why) = self.keyring().note_trouble(trouble) {
-            tracing::error!(
+        let is_closed = trouble.is_some();
+        match self.keyring().note_trouble(trouble) {
+            Some(why) if is_closed => tracing::error!(
                 "{why}; until then this node refuses what the keyring protects: access keys, sessions, \
                  objects of SSE-S3"
-            );
+            ),
+            Some(why) => tracing::error!("{why}"),
+            None => {}
         }
         Ok(())
     }
@@ -165,21 +137,21 @@ impl Model {
         Ok(ring.transpose()?.unwrap_or_default())
     }
 
-    /// Reads the ring. Makes its first key if there is none and `make` is true. Drops wrappings by
-    /// secrets that this node does not know if `drop` is true.
-    async fn read_keyring(&self, make: bool, drop: bool) -> Result<(), Error> {
+    /// Reads the ring, and changes it as far as `upkeep` wants it.
+    async fn read_keyring(&self, upkeep: Upkeep) -> Result<(), Error> {
+        let drop = upkeep == Upkeep::Rewrap;
         let read = self.cluster().metadata(&rowkeys::keyring()).await?;
         if read.as_ref().is_some_and(|row| self.keyring().has(row)) && !drop {
             return Ok(());
         }
         let ring = read.map(|row| codec::decode::<Ring>(&row).map_err(damaged_row));
         let ring = ring.transpose()?.unwrap_or_default();
-        if ring.keys.is_empty() && !make {
+        if ring.keys.is_empty() && upkeep != Upkeep::FirstKey {
             return Ok(());
         }
         let wrapping = self.wrapping().await?;
-        if !make && !drop {
-            // A reader writes nothing: a node that starts may not know the time yet.
+        if upkeep == Upkeep::None {
+            // A node that starts may not know the time yet.
             return self.keyring().learn(&wrapping, &ring);
         }
         let change = |ring: &Ring| self.maintained(&wrapping, ring, drop);
@@ -234,10 +206,32 @@ impl Model {
         Ok(is_changed)
     }
 
-    /// Returns a new key for the ring.
-    pub(super) async fn new_ring_key(&self) -> Result<RingKey, Error> {
+    /// Adds a new key to the ring and returns its id.
+    ///
+    /// # Errors
+    /// [`Error::NoMasterKey`] if no secret of this node opens the newest key; [`Error::LimitExceeded`].
+    pub(super) async fn add_ring_key(&self) -> Result<Id, Error> {
         let wrapping = self.wrapping().await?;
-        self.fresh_key(&wrapping)
+        let fresh = self.fresh_key(&wrapping)?;
+        let id = fresh.id;
+        self.change_ring(&move |ring| {
+            // A node that only knows the keys from before would wrap this one by a secret of no other node.
+            let newest = ring.keys.last();
+            if newest.is_none_or(|newest| wrapping.open(newest).is_none()) {
+                return Err(known::closed());
+            }
+            if ring.keys.len() >= MAX_KEYS {
+                let why =
+                    format!("the keyring has {MAX_KEYS} keys, which is the most that it holds");
+                return Err(Error::LimitExceeded(why));
+            }
+            let mut new = ring.clone();
+            new.keys.push(fresh.clone());
+            new.sweep = None;
+            Ok(Some(new))
+        })
+        .await?;
+        Ok(id)
     }
 
     fn fresh_key(&self, wrapping: &Wrapping) -> Result<RingKey, Error> {
@@ -253,7 +247,8 @@ impl Model {
         })
     }
 
-    /// Returns the ring with a first key, and wrapped by the present keys; `None` if it is so already.
+    /// Returns the ring with a first key, and wrapped by the present keys; `None` if it is so already. Drops
+    /// other wrappings if `drop` is true and none had to be added.
     fn maintained(
         &self,
         wrapping: &Wrapping,
@@ -262,18 +257,20 @@ impl Model {
     ) -> Result<Option<Ring>, Error> {
         let failed = || Error::Internal("a key of the keyring cannot be wrapped".into());
         let mut new = ring.clone();
-        for entry in &mut new.keys {
-            let Some((key, present)) = wrapping.open(entry) else {
+        let all: Vec<Option<Opened>> = ring.keys.iter().map(|entry| wrapping.open(entry)).collect();
+        let lacks = |opened: &Opened| opened.present < wrapping.present.len();
+        let drop = drop && !all.iter().flatten().any(lacks);
+        for (entry, opened) in new.keys.iter_mut().zip(all) {
+            let Some(opened) = opened else {
                 continue;
             };
-            let unknown = entry.wrapped.len() > present;
-            if present < wrapping.present.len() || (drop && unknown) {
-                let mut wrapped = wrapping.wrap(self, &entry.id, &key).ok_or_else(failed)?;
+            if lacks(&opened) || (drop && !opened.others.is_empty()) {
+                let wrapped = wrapping.wrap(self, &entry.id, &opened.key);
+                entry.wrapped = wrapped.ok_or_else(failed)?;
                 if !drop {
-                    wrapped.append(&mut entry.wrapped);
-                    wrapped.truncate(MAX_WRAPPINGS);
+                    entry.wrapped.extend(opened.others);
+                    entry.wrapped.truncate(MAX_WRAPPINGS);
                 }
-                entry.wrapped = wrapped;
             }
         }
         if new.keys.is_empty() {
@@ -298,103 +295,5 @@ impl Model {
         let made =
             made.map_err(|error| Error::Internal(format!("deriving a key failed: {error}")))?;
         Ok(derived.insert(Arc::new(made)).clone())
-    }
-}
-
-impl Keyring {
-    /// Returns the ring of a node with these secrets, if there are any.
-    pub(crate) fn with(secrets: RingSecrets) -> Arc<Keyring> {
-        let ring = Keyring::default();
-        if !secrets.present.is_empty() {
-            ring.set_secrets(secrets);
-        }
-        Arc::new(ring)
-    }
-
-    /// Sets what opens the ring. Later calls change nothing.
-    pub(crate) fn set_secrets(&self, secrets: RingSecrets) {
-        // The first ones stay.
-        let _ = self.secrets.set(secrets);
-    }
-
-    /// Returns true if this node has anything that could open a ring.
-    pub(crate) fn has_secrets(&self) -> bool {
-        self.secrets
-            .get()
-            .is_some_and(|all| !all.present.is_empty())
-    }
-
-    /// Returns what is known.
-    pub(super) fn known(&self) -> KnownRing {
-        let known = self.known.read();
-        KnownRing {
-            keys: known.keys.len(),
-            newest_made_ms: known.newest_made_ms,
-            is_closed: known.trouble.is_some(),
-        }
-    }
-
-    /// Returns why the ring does not open.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.known.read().trouble.clone()
-    }
-
-    /// Notes why the ring does not open. Returns the reason if it is a new one.
-    fn note_trouble(&self, trouble: Option<String>) -> Option<String> {
-        let mut known = self.known.write();
-        let is_new = known.trouble != trouble;
-        known.trouble.clone_from(&trouble);
-        trouble.filter(|_| is_new)
-    }
-
-    /// Returns true if this row is what the node knows and could open.
-    fn has(&self, row: &[u8]) -> bool {
-        let known = self.known.read();
-        known.newest.is_some() && known.row == row
-    }
-
-    pub(crate) fn key(&self, id: &Id) -> Option<DataKey> {
-        self.known.read().keys.get(id).cloned()
-    }
-
-    pub(crate) fn newest(&self) -> Option<(Id, DataKey)> {
-        let known = self.known.read();
-        let id = known.newest?;
-        Some((id, known.keys.get(&id)?.clone()))
-    }
-
-    fn learn(&self, wrapping: &Wrapping, ring: &Ring) -> Result<(), Error> {
-        let mut known = Known {
-            revision: ring.revision,
-            row: codec::encode(ring).into(),
-            ..Known::default()
-        };
-        for entry in ring.keys.iter().take(MAX_KEYS) {
-            if let Some((key, _)) = wrapping.open(entry) {
-                known.keys.insert(entry.id, key);
-            }
-        }
-        // An earlier key does not do for new content: the others may have it on its way out.
-        if let Some(last) = ring
-            .keys
-            .last()
-            .filter(|last| known.keys.contains_key(&last.id))
-        {
-            (known.newest, known.newest_made_ms) = (Some(last.id), last.made_ms);
-        }
-        let is_closed = known.newest.is_none();
-        let mut present = self.known.write();
-        if known.revision >= present.revision {
-            known.trouble = present.trouble.take();
-            *present = known;
-        }
-        match is_closed {
-            false => Ok(()),
-            true => Err(Error::NoMasterKey(
-                "no secret of this node opens the newest key of the keyring; fix: give all nodes the same \
-                 cluster secret, or the same encryption.key_file"
-                    .into(),
-            )),
-        }
     }
 }

@@ -65,19 +65,26 @@ pub(crate) fn object_context(row: &RowKey) -> &[u8] {
     row.key.get(1..).unwrap_or_default()
 }
 
+/// The encryption of new objects of a bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DefaultEncryption {
+    /// Whether they are encrypted by a key of the ring.
+    pub is_enabled: bool,
+    /// Whether an S3 Bucket Key was asked for.
+    pub has_bucket_key: bool,
+}
+
 impl Model {
-    /// Sets whether new objects of a bucket are encrypted where the request does not say how, and
-    /// whether an S3 Bucket Key was asked for.
+    /// Sets the encryption of new objects of a bucket where the request does not say how.
     #[boxed]
-    pub async fn set_encrypts(
+    pub async fn set_default_encryption(
         &self,
         bucket: &Bucket,
-        encrypts: bool,
-        key: bool,
+        default: DefaultEncryption,
     ) -> Result<Arc<Bucket>, Error> {
         self.change_bucket(bucket, move |bucket| {
-            bucket.encrypts = encrypts;
-            bucket.has_bucket_key = key;
+            bucket.encrypts = default.is_enabled;
+            bucket.has_bucket_key = default.has_bucket_key;
         })
         .await
     }

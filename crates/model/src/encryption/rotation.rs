@@ -2,7 +2,6 @@
 
 use archipel_base::{Id, boxed};
 
-use super::keyring::MAX_KEYS;
 use super::sweep::Sweep;
 use crate::Model;
 use crate::error::Error;
@@ -38,7 +37,7 @@ pub struct KnownRing {
     pub keys: usize,
     /// The time at which the newest of them was made, in milliseconds since 1970; 0 for none.
     pub newest_made_ms: u64,
-    /// True if no secret of this node opens the ring.
+    /// True if no secret of this node opens the newest key. It may know the key from before.
     pub is_closed: bool,
 }
 
@@ -126,25 +125,11 @@ impl Model {
             return Err(Error::Unavailable(why.into()));
         }
         let is_new = self.ring().await?.keys.is_empty();
-        // A ring that this node cannot open must not get a key that others cannot open.
         let (first, _) = self.newest_master_key().await?;
         if is_new {
             return Ok(first);
         }
-        let fresh = self.new_ring_key().await?;
-        let id = fresh.id;
-        self.change_ring(&move |ring| {
-            if ring.keys.len() >= MAX_KEYS {
-                let why =
-                    format!("the keyring has {MAX_KEYS} keys, which is the most that it holds");
-                return Err(Error::LimitExceeded(why));
-            }
-            let mut new = ring.clone();
-            new.keys.push(fresh.clone());
-            new.sweep = None;
-            Ok(Some(new))
-        })
-        .await?;
+        let id = self.add_ring_key().await?;
         self.keyring().sweeps.wake.notify_one();
         Ok(id)
     }

@@ -1,6 +1,8 @@
 //! Encrypted objects on a cluster in memory.
 
 mod rotation;
+mod secrets;
+mod shortage;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -152,7 +154,10 @@ async fn parts_take_the_key_of_their_upload() {
     let plain = model.begin_part(&bucket, &upload, 4).unwrap();
     let refused = plain.finish(PartMeta::default()).await;
     assert_eq!(refused.map(|_| ()), Err(Error::KeyNeeded));
-    let sent = model.sent_parts(&bucket, "key", &upload.id).await.unwrap();
+    let sent = model
+        .sent_parts(&bucket, "key", &upload.id, &|_| true)
+        .await
+        .unwrap();
     let done = model.complete_upload(
         &bucket,
         &upload,

@@ -1,8 +1,12 @@
 //! Opens encrypted content on its way to a client.
+//!
+//! A segment must be in memory as a whole to be opened, and what it opens to waits for the client. While no
+//! memory can be held for that, the segment is parked as it is stored. It is then opened again for each
+//! small piece that the client takes, in memory that nothing else can use up.
 
 use std::ops::Range;
-use std::time::Duration;
 
+use archipel_storage::pool::Staged;
 use bytes::Bytes;
 
 use super::feeder::{Feeder, Stop};
@@ -11,8 +15,9 @@ use crate::cipher::segments::{Opener, SEGMENT_BYTES, sealed_size};
 use crate::cipher::{CustomerKey, DataKey};
 use crate::error::Error;
 
-/// The pause until an encrypted object looks again for memory to be opened in.
-const SHARE_PAUSE: Duration = Duration::from_millis(20);
+/// The size of the pieces in which a parked segment is sent, in bytes. Each connection holds two or three
+/// of them.
+const PIECE_BYTES: usize = 8 << 10;
 
 /// Opens a range of sealed content.
 pub(super) fn unsealed(
@@ -59,45 +64,87 @@ impl Feeder {
         let Some(key) = key else {
             return self.stored(content, size, range).await;
         };
-        self.hold_share().await?;
         let opened = Opener::new(key, size, &range).ok_or_else(not_opened);
         let (opener, sealed) = self.or_fail(opened).await?;
         self.opener = Some(Box::new(opener));
         self.stored(content, sealed_size(size), sealed).await?;
+        let is_cut = self.parked.take().is_some();
         let ended = self.opener.take().map_or(Ok(()), |opener| opener.finish());
-        self.or_fail(ended.map_err(|_| not_opened())).await
-    }
-
-    /// Waits for the memory of opened segments, for as long as the client waits.
-    async fn hold_share(&mut self) -> Result<(), Stop> {
-        while self.share.is_none() {
-            if self.sender.is_closed() {
-                return Err(Stop);
-            }
-            self.share = self.cluster.buffers().try_hold(4 * SEGMENT_BYTES);
-            if self.share.is_none() {
-                tokio::time::sleep(SHARE_PAUSE).await;
-            }
+        match ended {
+            Ok(()) if !is_cut => Ok(()),
+            _ => self.fail(not_opened()).await,
         }
-        Ok(())
     }
 
     /// Sends stored bytes, or what they open to.
-    pub(super) async fn send(&mut self, stored: Bytes) -> Result<(), Stop> {
+    pub(super) async fn send(&mut self, mut stored: Bytes) -> Result<(), Stop> {
         if self.opener.is_none() {
             return self.sender.send(Ok(stored)).await.map_err(|_| Stop);
         }
-        let mut sealed = &stored[..];
-        while let Some(opener) = self.opener.as_mut().filter(|_| !sealed.is_empty()) {
-            let (now, later) = sealed.split_at(opener.lacks().clamp(1, sealed.len()));
-            let opened = opener.push(now).map_err(|_| not_opened());
-            sealed = later;
-            let piece = self.or_fail(opened).await?;
-            if !piece.is_empty() {
-                let sent = self.sender.send(Ok(piece.into())).await;
-                sent.map_err(|_| Stop)?;
+        while let Some(opener) = self.opener.as_mut().filter(|_| !stored.is_empty()) {
+            let pool = self.cluster.buffers();
+            if self.share.is_none() && self.parked.is_none() {
+                self.share = pool.try_hold(4 * SEGMENT_BYTES);
+            }
+            let wanted = opener.lacks();
+            let parked = self.parked.as_ref().map_or(0, Staged::len);
+            let lacks = wanted.saturating_sub(parked);
+            let now = stored.split_to(lacks.clamp(1, stored.len()));
+            if self.share.is_some() {
+                let opened = opener.push(&now).map_err(|_| not_opened());
+                let piece = self.or_fail(opened).await?;
+                if !piece.is_empty() {
+                    let sent = self.sender.send(Ok(piece.into())).await;
+                    sent.map_err(|_| Stop)?;
+                }
+                continue;
+            }
+            let mut segment = self.parked.take().unwrap_or_else(|| pool.stage());
+            let extended = segment.extend(now).await;
+            self.or_fail(extended).await?;
+            if segment.len() < wanted {
+                self.parked = Some(segment);
+            } else {
+                self.send_parked(&segment).await?;
             }
         }
         Ok(())
+    }
+
+    /// Sends what a segment opens to, in small pieces.
+    async fn send_parked(&mut self, segment: &Staged) -> Result<(), Stop> {
+        let mut sent = 0;
+        loop {
+            self.room().await?;
+            let opened = self.open_parked(segment, sent).await;
+            let (piece, is_last) = self.or_fail(opened).await?;
+            sent += piece.len();
+            if !piece.is_empty() {
+                self.sender.send(Ok(piece)).await.map_err(|_| Stop)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns a piece of what a segment opens to, and whether it is the last one. The next segment follows
+    /// then.
+    async fn open_parked(&mut self, segment: &Staged, at: usize) -> Result<(Bytes, bool), Error> {
+        let pool = self.cluster.buffers();
+        let _memory = pool.reserve_for_cipher(2 * SEGMENT_BYTES).await;
+        let sealed = segment.read().await?;
+        let Some(opener) = &mut self.opener else {
+            return Err(not_opened());
+        };
+        let mut behind = opener.clone();
+        let opened = behind.push(&sealed).map_err(|_| not_opened())?;
+        let end = opened.len().min(at + PIECE_BYTES);
+        let piece = Bytes::copy_from_slice(opened.get(at..end).unwrap_or_default());
+        let is_last = end == opened.len();
+        if is_last {
+            *opener = behind;
+        }
+        Ok((piece, is_last))
     }
 }

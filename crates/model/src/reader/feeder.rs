@@ -6,7 +6,7 @@ use std::sync::Arc;
 use archipel_base::codec;
 use archipel_base::{PartitionId, boxed};
 use archipel_cluster::{BlockStream, Cluster, OpenRow, Pin};
-use archipel_storage::pool::Reservation;
+use archipel_storage::pool::{Reservation, Staged};
 use archipel_storage::{BlockRef, RowKey, VersionName};
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -39,6 +39,8 @@ pub(super) struct Feeder {
     pub opener: Option<Box<Opener>>,
     /// The memory that opened segments take.
     pub share: Option<Reservation>,
+    /// The sealed bytes of the next segment so far, while there is no such memory.
+    pub parked: Option<Staged>,
     pub following: Option<BlockStream>,
     pub _keep: Arc<Keep>,
 }
@@ -47,7 +49,7 @@ impl Feeder {
     #[boxed]
     pub async fn run(&mut self, size: u64, range: Range<u64>) {
         let _ = match self.whole.clone() {
-            Content::Parts(id, parts) => self.parts(id, parts, range).await,
+            Content::Parts(id, parts) => self.parts(id, &parts, range).await,
             simple => {
                 let key = self.key.clone();
                 self.simple(simple, size, range, key.as_ref()).await
@@ -159,7 +161,7 @@ impl Feeder {
     async fn parts(
         &mut self,
         id: PartsId,
-        parts: Vec<PartInfo>,
+        parts: &[PartInfo],
         range: Range<u64>,
     ) -> Result<(), Stop> {
         let mut start = 0;
@@ -167,7 +169,7 @@ impl Feeder {
             let end = start + part.size;
             if end > range.start && start < range.end {
                 let within = range.start.saturating_sub(start)..(range.end - start).min(part.size);
-                let opened = self.open_part(&id, &part).await;
+                let opened = self.open_part(&id, part).await;
                 let (content, _pin, following) = self.or_fail(opened).await?;
                 self.following = following.filter(|_| within.start == 0);
                 let key = self.key.as_ref().map(|key| part_key(key, &part.attempt));

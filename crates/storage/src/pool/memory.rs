@@ -4,6 +4,10 @@
 //! any time while a client is slow. The rest always moves on, because its reservations wait only
 //! for this node's disks. Stalled clients can take all that may be held and still block nobody:
 //! content that finds nothing to hold is parked in scratch files ([`stage`](super::stage)).
+//!
+//! A cipher needs a whole segment in memory, also while nothing can be held. It has a budget of its own,
+//! which nothing holds while a client is slow. A holder of a part of it may wait for the other budget. The
+//! reverse is forbidden.
 
 use std::sync::Arc;
 
@@ -12,6 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The unit in which memory is counted, so that a semaphore's 32 bits suffice.
 const UNIT_BYTES: usize = 1024;
+
+/// The memory for segments that pass through a cipher while nothing can be held.
+const CIPHER_BYTES: usize = 4 << 20;
 
 /// A share of the memory for content. It is given back when it is dropped.
 #[derive(Debug, Default)]
@@ -28,6 +35,8 @@ struct Budget {
     all: Arc<Semaphore>,
     /// The part of it that may be held.
     holdable: Arc<Semaphore>,
+    /// The memory for ciphers, apart from the rest.
+    ciphers: Arc<Semaphore>,
     units: u32,
     holdable_units: u32,
 }
@@ -43,6 +52,7 @@ impl Memory {
         Memory(Some(Arc::new(Budget {
             all: Arc::new(Semaphore::new(units as usize)),
             holdable: Arc::new(Semaphore::new(holdable_units as usize)),
+            ciphers: Arc::new(Semaphore::new(units_of(CIPHER_BYTES) as usize)),
             units,
             holdable_units,
         })))
@@ -56,6 +66,18 @@ impl Memory {
         Reservation {
             // The semaphore is never closed, so there is no error.
             share: budget.all.clone().acquire_many_owned(units).await.ok(),
+            holding: None,
+        }
+    }
+
+    pub async fn reserve_for_cipher(&self, bytes: usize) -> Reservation {
+        let Some(budget) = &self.0 else {
+            return Reservation::default();
+        };
+        let units = units_of(bytes.min(CIPHER_BYTES));
+        Reservation {
+            // The semaphore is never closed, so there is no error.
+            share: budget.ciphers.clone().acquire_many_owned(units).await.ok(),
             holding: None,
         }
     }

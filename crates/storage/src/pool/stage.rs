@@ -105,6 +105,17 @@ impl Staged {
         }
     }
 
+    /// Returns a copy of the whole content. The caller has reserved memory for it.
+    ///
+    /// # Errors
+    /// The error of the scratch file's disk.
+    pub async fn read(&self) -> Result<Vec<u8>> {
+        match &self.content {
+            Content::Memory(growing) => Ok(growing.bytes.clone()),
+            Content::Parked(parked) => parked.read(&self.pool, 0, parked.len).await,
+        }
+    }
+
     /// Takes the whole content and leaves none, even after an error. The bytes hold their share of
     /// the memory until they are dropped, so they must not wait for a client.
     ///

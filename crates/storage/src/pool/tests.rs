@@ -102,6 +102,26 @@ async fn reservations_wait_when_memory_is_used_up() {
     assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
 }
 
+/// Clients that stall hold all that may be held, and the rest is in use: ciphers still have memory, which
+/// has a bound, too.
+#[tokio::test]
+async fn ciphers_have_memory_of_their_own() {
+    let pool = small();
+    let held = pool.try_hold(512 << 10).unwrap();
+    let rest = pool.reserve(512 << 10).await;
+    assert!(pool.try_hold(1).is_none());
+    assert_eq!(pool.free_buffer_bytes(), Some(0));
+    let ciphers = pool.reserve_for_cipher(1 << 30).await;
+    let more = pool.reserve_for_cipher(1);
+    tokio::pin!(more);
+    assert!(!futures_poll_once(more.as_mut()).await);
+    drop((held, rest));
+    assert!(!futures_poll_once(more.as_mut()).await);
+    assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
+    drop(ciphers);
+    more.await;
+}
+
 #[tokio::test]
 async fn threads_end_with_the_pool() {
     let pool = small();
@@ -145,6 +165,7 @@ async fn staged_content_comes_out_unchanged() {
                 staged.extend(Bytes::copy_from_slice(piece)).await.unwrap();
             }
             assert_eq!(staged.len(), len);
+            assert_eq!(staged.read().await.unwrap(), whole);
             assert_eq!(staged.take().await.unwrap(), whole);
             assert!(staged.is_empty());
         }

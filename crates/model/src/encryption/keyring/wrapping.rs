@@ -22,6 +22,15 @@ pub struct Wrapping {
     earlier: Vec<DataKey>,
 }
 
+/// A key of the ring that was opened.
+pub struct Opened {
+    pub key: DataKey,
+    /// The number of the present keys by which it is wrapped.
+    pub present: usize,
+    /// Its other wrappings.
+    pub others: Vec<Bytes>,
+}
+
 impl Wrapping {
     pub fn derive(secrets: &RingSecrets) -> Wrapping {
         let all = |secrets: &[Vec<u8>]| secrets.iter().map(|secret| derive(secret)).collect();
@@ -31,16 +40,30 @@ impl Wrapping {
         }
     }
 
-    /// Returns the key of an entry, and the number of the present keys by which it is wrapped.
-    pub fn open(&self, entry: &RingKey) -> Option<(DataKey, usize)> {
-        let by = |outer: &DataKey| {
-            let mut each = entry.wrapped.iter();
-            each.find_map(|wrapped| wrap::unwrap(outer.bytes(), entry.id.as_bytes(), wrapped))
+    /// Opens a key of the ring.
+    pub fn open(&self, entry: &RingKey) -> Option<Opened> {
+        let by = |outer: &DataKey, among: &[Bytes]| {
+            let mut each = among.iter().enumerate();
+            each.find_map(|(at, wrapped)| {
+                let key = wrap::unwrap(outer.bytes(), entry.id.as_bytes(), wrapped)?;
+                Some((at, key))
+            })
         };
-        let mut opened: Vec<DataKey> = self.present.iter().filter_map(by).collect();
-        let count = opened.len();
-        let any = opened.pop().or_else(|| self.earlier.iter().find_map(by));
-        any.map(|key| (key, count))
+        let (mut others, mut opened) = (entry.wrapped.clone(), Vec::new());
+        for outer in &self.present {
+            if let Some((at, key)) = by(outer, &others) {
+                others.remove(at);
+                opened.push(key);
+            }
+        }
+        let present = opened.len();
+        let earlier = || self.earlier.iter().find_map(|outer| by(outer, &others));
+        let key = opened.pop().or_else(|| earlier().map(|(_, key)| key))?;
+        Some(Opened {
+            key,
+            present,
+            others,
+        })
     }
 
     /// Wraps a key by all present keys.

@@ -60,7 +60,10 @@ async fn send_part(model: &Model, upload: &Upload, number: u16, content: &[u8]) 
 
 async fn complete(model: &Model, upload: &Upload) {
     let bucket = bucket(model);
-    let sent = model.sent_parts(&bucket, "up", &upload.id).await.unwrap();
+    let sent = model
+        .sent_parts(&bucket, "up", &upload.id, &|_| true)
+        .await
+        .unwrap();
     let done = model.complete_upload(
         &bucket,
         upload,
