@@ -17,7 +17,6 @@ import os
 import socket
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +73,7 @@ def trickle(target: Target, start: Callable[[int], bytes], rest: bytes, network:
         with contextlib.suppress(OSError):
             sock.sendall(start(number))
 
-    def run() -> None:
+    def run(ended) -> None:
         at = 0
         while not ended.wait(1) and socks:
             for sock in list(socks):
@@ -84,13 +83,25 @@ def trickle(target: Target, start: Callable[[int], bytes], rest: bytes, network:
                     socks.remove(sock)
             at += 1
 
-    ended = threading.Event()
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    elsewhere(target, run)
+
+
+def elsewhere(target: Target, run: Callable, *arguments) -> None:
+    """Runs `run(*arguments, ended)` until the attack is over, in a process that gives way to others. Attackers have
+    machines of their own: here they must not take the ordinary client's processors, nor its lock of Python."""
+
+    def give_way(*given) -> None:
+        os.nice(19)
+        run(*given)
+
+    ended = multiprocessing.Event()
+    worker = multiprocessing.Process(target=give_way, args=(*arguments, ended), daemon=True)
+    worker.start()
 
     def stop() -> None:
         ended.set()
-        thread.join()
+        worker.join(10)
+        worker.kill()
 
     target.held.callback(stop)
 
@@ -122,23 +133,12 @@ def silent(target: Target) -> None:
 
 
 def flood(target: Target, kind: str) -> None:
-    """Processes of their own, because they must not take the ordinary client's time in Python."""
-    ended = multiprocessing.Event()
-    arguments = (target.client.address, target.client.host, target.client.credentials, kind, ended)
-    workers = [multiprocessing.Process(target=flooding, args=(*arguments, number), daemon=True) for number in range(target.floods)]
-    for worker in workers:
-        worker.start()
-
-    def stop() -> None:
-        ended.set()
-        for worker in workers:
-            worker.join(10)
-            worker.kill()
-
-    target.held.callback(stop)
+    client = target.client
+    for number in range(target.floods):
+        elsewhere(target, flooding, client.address, client.host, client.credentials, kind, number)
 
 
-def flooding(address, host: str, credentials: Credentials, kind: str, ended, number: int) -> None:
+def flooding(address, host: str, credentials: Credentials, kind: str, number: int, ended) -> None:
     """Connections without an end, each with as much as the server takes, as fast as it takes it."""
     pieces = FLOODS.get(kind, http1_requests)(host, credentials, kind, number)
     while not ended.is_set():
@@ -210,7 +210,7 @@ def http2_slow_readers(target: Target) -> None:
     asks = b"".join(http2.request(stream, "GET", path, head) for stream in http2.stream_ids(http2.STREAMS))
     for sock in socks:
         send_what_is_taken(sock, http2.start(window=1) + asks)
-    target.held.callback(http2.Living(socks).stop)
+    elsewhere(target, http2.Living(socks).run)
 
 
 def http2_slow_bodies(target: Target) -> None:
@@ -224,7 +224,7 @@ def http2_slow_bodies(target: Target) -> None:
             sent += http2.request(stream, "PUT", path, head, ends=False)
             sent += http2.frame(http2.DATA, 0, stream, b"x" * 1000)
         send_what_is_taken(sock, sent)
-    target.held.callback(http2.Living(socks).stop)
+    elsewhere(target, http2.Living(socks).run)
 
 
 def huge_documents(target: Target) -> None:

@@ -9,7 +9,6 @@ import contextlib
 import selectors
 import socket
 import struct
-import threading
 from typing import Iterator
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -78,16 +77,9 @@ class Living:
         for sock in socks:
             sock.setblocking(False)
             self.selector.register(sock, selectors.EVENT_READ, bytearray())
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
 
-    def stop(self) -> None:
-        self.ended.set()
-        self.thread.join()
-
-    def _run(self) -> None:
-        while not self.ended.is_set():
+    def run(self, ended) -> None:
+        while not ended.is_set():
             for key, _ in self.selector.select(0.2):
                 try:
                     got = key.fileobj.recv(1 << 16)

@@ -49,6 +49,19 @@ def test_silent_connections_keep_only_their_own_address_out(node):
     assert wait_until(lambda: status(node, "127.0.0.1") == 403, 20)
 
 
+def test_connections_that_break_the_protocol_are_not_made_without_end(node):
+    """Each keeps its place for a while, so that an address cannot keep the node busy with new ones."""
+    for _ in range(MOST):
+        with socket.create_connection(("127.0.0.1", node), 10) as sock:
+            sock.sendall(http2.PREFACE + b"no frame at all")
+            with contextlib.suppress(OSError):
+                while sock.recv(1 << 16):
+                    pass
+    assert status(node, "127.0.0.1") in (503, 0)
+    assert status(node, "127.0.0.2") == 403
+    assert wait_until(lambda: status(node, "127.0.0.1") == 403, 30)
+
+
 @pytest.mark.parametrize("window", [0, 1])
 def test_answers_over_http2_that_nobody_reads_count(tmp_path, window):
     """A request over HTTP/2 takes its place until its answer is sent, also if all of it waits in the connection."""

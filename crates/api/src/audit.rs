@@ -139,7 +139,7 @@ impl Audit {
             endpoint,
             request_id: request_id.to_owned(),
             from: peer.map(|peer| peer.0.to_canonical().to_string()),
-            method: request.method.to_string(),
+            method: shown(request.method.as_str()),
             ..Record::default()
         };
         Entry(Some(Box::new(Open {

@@ -30,8 +30,7 @@ use crate::identity::User;
 use crate::quota::{Adding, Quota, Share, Usage};
 use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
-use crate::versions::head_of;
-use crate::{Model, detached};
+use crate::{Model, detached, version_rows};
 
 pub(crate) use user::Divisions;
 
@@ -108,7 +107,7 @@ impl Model {
     /// Returns quotas and what was used of them within the last minutes: of the first 500 buckets and users
     /// by name that have a quota.
     pub fn filled_quotas(&self) -> Filled {
-        self.0.quotas.lock().clone()
+        self.inner.quotas.lock().clone()
     }
 
     /// Counts what is used of quotas, again and again, and divides those of users where that is due. Run it in a task
@@ -118,10 +117,10 @@ impl Model {
         loop {
             self.divide_due_quotas().await;
             match self.count_quotas().await {
-                Ok(counted) => *self.0.quotas.lock() = counted,
+                Ok(counted) => *self.inner.quotas.lock() = counted,
                 Err(error) => {
                     // An old figure would look like a present one.
-                    *self.0.quotas.lock() = Filled::default();
+                    *self.inner.quotas.lock() = Filled::default();
                     tracing::debug!(%error, "quotas cannot be counted");
                 }
             }
@@ -137,7 +136,7 @@ impl Model {
             let name = bucket.name.clone();
             match self.bucket_usage(&bucket).await {
                 Ok(used) => counted.buckets.push(Fill { name, quota, used }),
-                Err(error) => forget(&mut self.0.quotas.lock().buckets, &name, &error),
+                Err(error) => forget(&mut self.inner.quotas.lock().buckets, &name, &error),
             }
         }
         let users = self.entities::<User>()?.into_iter();
@@ -146,7 +145,7 @@ impl Model {
             let name = user.name.clone();
             match self.user_usage(&user).await {
                 Ok((_, used)) => counted.users.push(Fill { name, quota, used }),
-                Err(error) => forget(&mut self.0.quotas.lock().users, &name, &error),
+                Err(error) => forget(&mut self.inner.quotas.lock().users, &name, &error),
             }
         }
         Ok(counted)
@@ -263,18 +262,14 @@ impl Model {
             objects: 1,
             bytes: adding.bytes,
         };
-        if bucket.versioning == Versioning::Enabled {
-            return Ok(new);
-        }
-        let current = self.cluster().head(adding.row, &[]).await?;
-        let replaced = match current {
-            Some(value) => match head_of(&value)? {
-                Some(head) if head.id == VersionId::Null => value.usage,
-                _ => None,
-            },
-            None => None,
+        let making = bucket.versioning.of_writes();
+        let null = VersionId::Null.at();
+        let replaced = match bucket.versioning {
+            Versioning::Enabled => None,
+            // A write replaces the null version, also if another one is current.
+            _ => version_rows::read_version(self.cluster(), adding.row, null, making, &[]).await?,
         };
-        Ok(match replaced {
+        Ok(match replaced.and_then(|value| value.usage) {
             Some(old) => Usage {
                 objects: new.objects.saturating_sub(old.objects.into()),
                 bytes: new.bytes.saturating_sub(old.bytes),

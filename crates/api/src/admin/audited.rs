@@ -52,8 +52,10 @@ where
     }
     let mut entry = service.admin().audit.begin("admin", "", &parts);
     entry.path(parts.uri.path());
-    let shows_secret = parts.uri.path().ends_with("/secret");
-    entry.action(if shows_secret { "ReadSecret" } else { "Admin" });
+    entry.action(match is_secret_of_key(parts.uri.path()) {
+        true => "ReadSecret",
+        false => "Admin",
+    });
     entry.who(caller.as_ref().ok().and_then(Caller::name));
     let request = Request::from_parts(parts, body);
     let span = spans::begin(&service.admin().tracer, &request);
@@ -65,4 +67,11 @@ where
         entry.sent(bytes);
     }
     answer
+}
+
+/// Returns true for the path of the secret of an access key. Buckets, users and the like may have the name `secret`.
+fn is_secret_of_key(path: &str) -> bool {
+    let id = path.strip_prefix("/v1/keys/");
+    let id = id.and_then(|rest| rest.strip_suffix("/secret"));
+    id.is_some_and(|id| !id.is_empty() && !id.contains('/'))
 }

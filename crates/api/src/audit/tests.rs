@@ -112,6 +112,18 @@ fn long_names_are_cut_and_queues_are_bounded_by_their_bytes() {
     assert_eq!(audit.0.as_ref().unwrap().lost.get(), lost);
 }
 
+/// A method may be any token, as long as the head of a request.
+#[test]
+fn long_methods_are_cut() {
+    let (audit, mut lines) = Audit::new(1, Arc::new(ManualClock::at(0)), &mut Registry::default());
+    let mut request = parts();
+    request.method = http::Method::from_bytes(&[b'M'; 100_000]).unwrap();
+    drop(audit.begin("s3", "ID", &request));
+    let line = lines[0].try_recv().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&line.text).unwrap();
+    assert_eq!(json["method"].as_str().map(str::len), Some(1024));
+}
+
 #[test]
 fn lines_without_room_are_lost_and_counted() {
     let (audit, mut lines) = Audit::new(1, Arc::new(ManualClock::at(0)), &mut Registry::default());

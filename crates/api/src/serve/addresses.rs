@@ -1,15 +1,25 @@
 //! Connections and HTTP/2 requests by address, so that one address cannot take the places of all others.
+//!
+//! A client can take any address of its network of IPv6, so the network (/64) counts as one address. But
+//! providers give each customer a /56 or a /48: 256 or 65,536 such networks. RFC 6177 calls that a site. So a
+//! /48 has at most twice the places of one address: half of all places, by default. Not fewer, because a
+//! provider may give a /48 to several customers, or a company may have many clients in it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::Limits;
 
-/// The bits of an IPv6 address that a customer of a provider cannot choose.
+/// The bits of an IPv6 address that name its network. Clients choose the others.
 const NETWORK_BITS: u32 = 64;
+/// The bits of an IPv6 address that name its site. No customer of a provider chooses them.
+const SITE_BITS: u32 = 48;
+/// How many times as much as an address a site may have.
+pub(super) const TIMES_OF_SITE: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 /// The open connections, or the HTTP/2 requests in progress, by address. Cheap to clone.
 #[derive(Clone)]
@@ -17,7 +27,13 @@ pub(crate) struct Addresses(Arc<Inner>);
 
 struct Inner {
     limits: Limits,
-    open: Mutex<HashMap<IpAddr, usize>>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    addresses: HashMap<IpAddr, usize>,
+    sites: HashMap<IpAddr, usize>,
 }
 
 /// The place of a connection or a request. It is free again when this is dropped.
@@ -31,19 +47,26 @@ impl Addresses {
         }))
     }
 
-    /// Returns a place for one more from this address; `None` if the address has too many already.
+    /// Returns a place for one more from this address; `None` if the address or its site has too many already.
     pub fn place(&self, peer: IpAddr) -> Option<AddressPlace> {
         let address = counted_as(peer);
         let limits = &self.0.limits;
         if address.is_loopback() && limits.spares_loopback || limits.proxies.trust(peer) {
             return Some(AddressPlace(None));
         }
+        let (most, site) = (limits.connections_per_address, site_of(address));
         let mut open = self.0.open.lock();
-        let count = open.entry(address).or_default();
-        if *count >= self.0.limits.connections_per_address {
+        let opened =
+            |counts: &HashMap<IpAddr, usize>, at: &IpAddr| counts.get(at).copied().unwrap_or(0);
+        let is_full = opened(&open.addresses, &address) >= most;
+        let most_of_site = most.saturating_mul(TIMES_OF_SITE.get() as usize);
+        if is_full || site.is_some_and(|site| opened(&open.sites, &site) >= most_of_site) {
             return None;
         }
-        *count += 1;
+        *open.addresses.entry(address).or_default() += 1;
+        if let Some(site) = site {
+            *open.sites.entry(site).or_default() += 1;
+        }
         Some(AddressPlace(Some((self.clone(), address))))
     }
 }
@@ -54,11 +77,18 @@ impl Drop for AddressPlace {
             return;
         };
         let mut open = addresses.0.open.lock();
-        if let Some(count) = open.get_mut(address) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                open.remove(address);
-            }
+        free(&mut open.addresses, *address);
+        if let Some(site) = site_of(*address) {
+            free(&mut open.sites, site);
+        }
+    }
+}
+
+fn free(counts: &mut HashMap<IpAddr, usize>, at: IpAddr) {
+    if let Some(count) = counts.get_mut(&at) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(&at);
         }
     }
 }
@@ -67,12 +97,23 @@ impl Drop for AddressPlace {
 /// any address in it.
 pub(super) fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(v6) if !v6.is_loopback() => {
-            let mask = u128::MAX << (128 - NETWORK_BITS);
-            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
-        }
+        IpAddr::V6(v6) if !v6.is_loopback() => first_of(v6, NETWORK_BITS),
         other => other,
     }
+}
+
+/// Returns the site that a connection counts for, too, by the address that it counts for; `None` if this is of IPv4.
+pub(super) fn site_of(counted: IpAddr) -> Option<IpAddr> {
+    match counted {
+        IpAddr::V6(v6) => Some(first_of(v6, SITE_BITS)),
+        IpAddr::V4(_) => None,
+    }
+}
+
+/// Returns the first address of a network with this many bits.
+fn first_of(address: Ipv6Addr, bits: u32) -> IpAddr {
+    let mask = u128::MAX << (128 - bits);
+    IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
 }
 
 #[cfg(test)]
@@ -99,7 +140,7 @@ mod tests {
         let third = place("192.0.2.1");
         assert!(third.is_some() && place("192.0.2.1").is_none());
         drop((second, third));
-        assert!(all.0.open.lock().is_empty());
+        assert!(all.0.open.lock().addresses.is_empty());
     }
 
     #[test]
@@ -110,6 +151,24 @@ mod tests {
         assert!(place("2001:db8:0:0:ffff::3").is_none());
         assert!(place("2001:db8:0:1::1").is_some());
         drop(held);
+    }
+
+    /// One customer of a provider may have a /56 or a /48: enough networks to take all places.
+    #[test]
+    fn networks_of_one_site_have_twice_the_places_of_an_address() {
+        let all = addresses(true);
+        let place = |text: &str| all.place(text.parse().unwrap());
+        let networks = (0..256).map(|n| place(&format!("2001:db8:1:ff{n:02x}::1")));
+        let held: Vec<_> = networks.flatten().collect();
+        assert_eq!(held.len(), 4);
+        assert!(place("2001:db8:1:1::1").is_none());
+        let other = place("2001:db8:2:ff00::1");
+        assert!(other.is_some());
+        drop(held);
+        assert!(place("2001:db8:1:1::1").is_some());
+        drop(other);
+        let open = all.0.open.lock();
+        assert!(open.addresses.is_empty() && open.sites.is_empty());
     }
 
     #[test]

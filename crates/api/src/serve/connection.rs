@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub struct Common {
 }
 
 /// Serves a connection while requests come or answers move. `secure` says that the stream is a TLS
-/// session.
+/// session. Returns true if it ended because the client breaks the protocol.
 pub async fn serve<T>(
     service: Arc<dyn Service>,
     builder: Builder<TokioExecutor>,
@@ -59,7 +60,8 @@ pub async fn serve<T>(
     stream: T,
     peer: Option<Peer>,
     secure: bool,
-) where
+) -> bool
+where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let _counted = service.metrics().connected();
@@ -115,9 +117,26 @@ pub async fn serve<T>(
             }
         }
     };
-    if let Err(error) = result {
-        tracing::debug!(%error, "a connection ended with an error");
+    let Err(error) = result else {
+        return false;
+    };
+    tracing::debug!(%error, "a connection ended with an error");
+    breaks_protocol(&*error)
+}
+
+/// Returns true unless the error is one of the network, or of time.
+fn breaks_protocol(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let of_hyper = error.downcast_ref::<hyper::Error>();
+        let is_harmless =
+            of_hyper.is_some_and(|error| error.is_timeout() || error.is_incomplete_message());
+        if is_harmless || error.is::<std::io::Error>() {
+            return false;
+        }
+        cause = error.source();
     }
+    true
 }
 
 /// The activity on a connection.

@@ -52,6 +52,9 @@ pub use service::{Answering, Service};
 pub use stopping::Stopping;
 use tls::{Handshakes, Tls};
 
+/// A connection whose client breaks the protocol keeps its places for so long after its end.
+const PENALTY: Duration = Duration::from_secs(10);
+
 /// The reason why a body ended early.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -72,7 +75,7 @@ pub struct Limits {
     /// The most connections at once. Others wait to be accepted.
     pub connections: usize,
     /// The most connections of one address at once, and the most HTTP/2 requests. Others are refused. A
-    /// network of IPv6 counts as one address.
+    /// network of IPv6 counts as one address: a /64, and a /48 with twice as many.
     pub connections_per_address: usize,
     /// True if clients on this machine, such as a proxy, may have any number of connections.
     pub spares_loopback: bool,
@@ -330,15 +333,22 @@ impl Acceptor {
             let Ok(_of_address) = of_address else {
                 return;
             };
-            match handshakes {
+            let mut stopping = common.stopping.clone();
+            let breaks_protocol = match handshakes {
                 None => connection::serve(service, builder, common, stream, peer, false).await,
                 Some(handshakes) => {
                     let limit = service.limits().header_time;
-                    let stopping = common.stopping.clone();
-                    if let Some(stream) = greet(&handshakes, stream, limit, stopping).await {
-                        connection::serve(service, builder, common, stream, peer, true).await;
+                    match greet(&handshakes, stream, limit, stopping.clone()).await {
+                        None => false,
+                        Some(stream) => {
+                            connection::serve(service, builder, common, stream, peer, true).await
+                        }
                     }
                 }
+            };
+            if breaks_protocol {
+                // Else a client that makes new connections all the time could keep the node busy.
+                let _ = tokio::time::timeout(PENALTY, stopping.changed()).await;
             }
             drop(place);
         }

@@ -11,7 +11,7 @@ use governor::clock::DefaultClock;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use super::addresses::counted_as;
+use super::addresses::{TIMES_OF_SITE, counted_as, site_of};
 
 /// After so many requests, clients that were quiet for a while are forgotten. So memory is bounded
 /// by the clients of a few seconds.
@@ -33,16 +33,22 @@ const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 pub struct Rates(Arc<Inner>);
 
 struct Inner {
-    addresses: Option<Limiter<IpAddr>>,
+    addresses: Option<AddressLimiter>,
     users: Option<Limiter<String>>,
-    refused: Limiter<IpAddr>,
-    looked_up: Limiter<IpAddr>,
+    refused: AddressLimiter,
+    looked_up: AddressLimiter,
 }
 
 impl Default for Rates {
     fn default() -> Rates {
         Rates::new(None, None)
     }
+}
+
+/// Counts requests by address, and by the site of an address of IPv6.
+struct AddressLimiter {
+    addresses: Limiter<IpAddr>,
+    sites: Limiter<IpAddr>,
 }
 
 struct Limiter<K: Hash + Eq + Clone> {
@@ -55,17 +61,17 @@ impl Rates {
     /// burst, a client may have those of a second at once.
     pub fn new(of_address: Option<NonZeroU32>, of_user: Option<NonZeroU32>) -> Rates {
         Rates(Arc::new(Inner {
-            addresses: of_address.map(Limiter::new),
+            addresses: of_address.map(AddressLimiter::new),
             users: of_user.map(Limiter::new),
-            refused: Limiter::new(REFUSED_AT_ONCE),
-            looked_up: Limiter::new(LOOKED_UP_AT_ONCE),
+            refused: AddressLimiter::new(REFUSED_AT_ONCE),
+            looked_up: AddressLimiter::new(LOOKED_UP_AT_ONCE),
         }))
     }
 
     /// Waits before an answer that refuses the credentials of a request of this address, if there were
     /// many such answers. A connection that waits costs nothing, and other requests of the address do not wait.
     pub async fn pace_refusal(&self, address: IpAddr) {
-        if !self.0.refused.admits(&counted_as(address)) {
+        if !self.0.refused.admits(address) {
             tokio::time::sleep(REFUSAL_PAUSE).await;
         }
     }
@@ -73,25 +79,39 @@ impl Rates {
     /// Waits before a look-up that other nodes are asked for, if clients of this address caused many of them and have
     /// proven nothing yet. Returns false if there still are too many.
     pub async fn admits_look_up(&self, address: IpAddr) -> bool {
-        let address = counted_as(address);
-        if self.0.looked_up.admits(&address) {
+        if self.0.looked_up.admits(address) {
             return true;
         }
         tokio::time::sleep(REFUSAL_PAUSE).await;
-        self.0.looked_up.admits(&address)
+        self.0.looked_up.admits(address)
     }
 
     /// Counts a request of this address. Returns false if there were too many. A network of IPv6
-    /// counts as one address.
+    /// counts as one address, and a site has twice as many.
     pub fn admits_address(&self, address: IpAddr) -> bool {
         let addresses = self.0.addresses.as_ref();
-        addresses.is_none_or(|limiter| limiter.admits(&counted_as(address)))
+        addresses.is_none_or(|limiter| limiter.admits(address))
     }
 
     /// Counts a request of this user, by unique id. Returns false if there were too many.
     pub fn admits_user(&self, id: &str) -> bool {
         let users = self.0.users.as_ref();
         users.is_none_or(|limiter| limiter.admits(&id.to_owned()))
+    }
+}
+
+impl AddressLimiter {
+    fn new(per_second: NonZeroU32) -> AddressLimiter {
+        AddressLimiter {
+            addresses: Limiter::new(per_second),
+            sites: Limiter::new(per_second.saturating_mul(TIMES_OF_SITE)),
+        }
+    }
+
+    fn admits(&self, address: IpAddr) -> bool {
+        let address = counted_as(address);
+        let site = site_of(address);
+        self.addresses.admits(&address) && site.is_none_or(|site| self.sites.admits(&site))
     }
 }
 
@@ -140,6 +160,16 @@ mod tests {
         let of_user = admitted(1000, || rates.admits_user("AIDA1"));
         assert!((3..1000).contains(&of_user), "{of_user}");
         assert!(rates.admits_user("AIDA2"));
+    }
+
+    #[test]
+    fn networks_of_one_site_have_the_requests_of_two_addresses() {
+        let rates = Rates::new(NonZeroU32::new(5), None);
+        let mut networks = (0..1000).map(|n| format!("2001:db8:1:{n:x}::1"));
+        let mut address = || networks.next().unwrap().parse().unwrap();
+        let of_site = admitted(1000, || rates.admits_address(address()));
+        assert!((10..1000).contains(&of_site), "{of_site}");
+        assert!(rates.admits_address("2001:db8:2::1".parse().unwrap()));
     }
 
     #[test]
@@ -194,7 +224,7 @@ mod tests {
         for n in 0..REQUESTS_BETWEEN_CLEANINGS as u32 - 1 {
             assert!(rates.admits_address(IpAddr::V4(Ipv4Addr::from_bits(n))));
         }
-        let limiter = rates.0.addresses.as_ref().unwrap();
+        let limiter = &rates.0.addresses.as_ref().unwrap().addresses;
         assert!(limiter.limiter.len() > 1);
         // A client is quiet after a microsecond.
         for _ in 0..REQUESTS_BETWEEN_CLEANINGS + 1 {

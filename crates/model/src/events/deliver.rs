@@ -15,6 +15,10 @@
 //! turns: an object with many events, and a partition with many objects, let others go on after a
 //! while. So what came last never waits for all that came before.
 //!
+//! A failure pauses the whole target: it may be down, and the answers of its kinds do not tell whether it would take
+//! other events. What it does take must not wait for what it refuses. So after a pause, each partition goes on
+//! behind the objects that had their turn, and partitions that had none come first.
+//!
 //! A crash between delivery and deletion delivers an event again.
 
 use std::collections::BTreeMap;
@@ -93,8 +97,8 @@ impl Model {
                 }
             }
             for partition in known.waited(now) {
-                let walk = Some(Walk::over_all());
-                add(&mut work, partition, Due::now(walk, Objects::new()));
+                let due = known.walk(partition, Walk::over_all());
+                add(&mut work, partition, due);
             }
             work = self.do_some(lane, work, &mut known).await;
             if work.is_empty() {
@@ -126,8 +130,8 @@ impl Model {
                 true => (!known.waits(partition, now)).then(Walk::over_all),
                 false => with_old.then(old),
             };
-            if walk.is_some() {
-                add(work, partition, Due::now(walk, Objects::new()));
+            if let Some(walk) = walk {
+                add(work, partition, known.walk(partition, walk));
             }
         }
         Ok(())
@@ -140,7 +144,7 @@ impl Model {
             due.walk.as_ref().is_some_and(Walk::is_old) || self.cluster().is_first_live(*partition)
         };
         let mut work: Vec<(PartitionId, Due)> = work.into_iter().filter(is_mine).collect();
-        // Those for which the time did not suffice come first.
+        // Those for which the time did not suffice, or which a pause kept from their turn, come first.
         work.sort_by_key(|(_, due)| due.since);
         let turns = work.into_iter().map(|(partition, due)| async move {
             let done = self.deliver_partition(lane, partition, due, end).await;
@@ -169,22 +173,26 @@ impl Model {
             tracing::debug!(%error, %partition, "events wait");
             Pass::soon()
         };
-        // Decided first: named objects may take long in each turn.
-        let goes_on = Instant::now() < end;
+        // Decided first: named objects may take long in each turn, and may fail.
+        let (goes_on, pauses) = (Instant::now() < end, self.pauses(&lane.targets));
         let old = due.walk.as_ref().filter(|walk| walk.is_old());
         let old = old.map(|walk| walk.before_ms);
         let mut pass = Pass::default();
         if !due.objects.is_empty() {
-            let named = self.deliver_named(lane, partition, due.objects).await;
-            pass.add(named.unwrap_or_else(later));
+            let named = self.deliver_named(lane, partition, due.objects, &pauses);
+            pass.add(named.await.unwrap_or_else(later));
         }
-        let (mut walk, mut has_begun) = (due.walk, false);
+        let (mut walk, mut ended, mut has_begun) = (due.walk, None, false);
         if let Some(on) = walk.take_if(|_| goes_on) {
-            has_begun = on.after.is_none();
-            match self.walk_events(lane, partition, on).await {
-                Ok((walked, rest)) => {
+            has_begun = on.begun == 0;
+            match self.walk_events(lane, partition, on, pauses).await {
+                Ok((walked, mut on, is_over)) => {
+                    on.note(&walked);
                     pass.add(walked);
-                    walk = rest;
+                    match is_over {
+                        true => ended = Some(on),
+                        false => walk = Some(on),
+                    }
                 }
                 Err(error) => pass.add(later(error)),
             }
@@ -196,6 +204,8 @@ impl Model {
         Done {
             has_begun,
             was_old: old.is_some(),
+            ended,
+            since: due.since,
             again: pass.again,
             left: Due {
                 since: if goes_on { Instant::now() } else { due.since },
@@ -205,22 +215,25 @@ impl Model {
         }
     }
 
-    /// Delivers the events of the next objects of a walk. Returns the rest of the walk.
+    /// Delivers the events of the next objects of a walk. Returns the walk, and whether it is over.
     async fn walk_events(
         &self,
         lane: &Lane,
         partition: PartitionId,
         mut walk: Walk,
-    ) -> Result<(Pass, Option<Walk>), Error> {
+        mut pauses: Pauses,
+    ) -> Result<(Pass, Walk, bool), Error> {
         let end = Instant::now() + TURN;
         let mut pass = Pass::default();
+        walk.had_turn |= pauses.is_empty();
         loop {
-            let pauses = self.pauses(&lane.targets);
-            let found = self.objects_with_events(lane, partition, &walk, pauses);
+            let found = self.objects_with_events(lane, partition, &walk, pauses.clone());
             let found = found.await?;
-            if let Some(until) = found.until {
-                pass.add(Pass::until(until));
-            }
+            pass.add(Pass {
+                again: found.until,
+                passed_over: found.passed_over,
+                ..Pass::default()
+            });
             let (read, mut is_first) = (found.objects.len(), true);
             let mut objects = found.objects.into_iter();
             let begun = iter::from_fn(|| {
@@ -228,20 +241,27 @@ impl Model {
                 let object = goes_on.then(|| objects.next()).flatten()?;
                 Some((object, None))
             });
-            pass.add(self.deliver_objects(lane, begun).await);
+            pass.add(self.deliver_objects(lane, begun, &pauses).await);
             walk.begun += read - objects.len();
             walk.after = match objects.next() {
                 Some(next) => rowkeys::events_prefix(&next),
-                None if read < OBJECTS_READ => return Ok((pass, None)),
+                None if read < OBJECTS_READ => {
+                    if walk.is_part && pass.again.is_none() {
+                        // The objects before the first one of this walk are next.
+                        pass.add(Pass::until(Instant::now()));
+                    }
+                    return Ok((pass, walk, true));
+                }
                 None => found.last,
             };
             if walk.begun >= WALKED {
                 pass.add(Pass::until(Instant::now()));
-                return Ok((pass, None));
+                return Ok((pass, walk, true));
             }
             if Instant::now() >= end {
-                return Ok((pass, Some(walk)));
+                return Ok((pass, walk, false));
             }
+            pauses = self.pauses(&lane.targets);
         }
     }
 
@@ -251,28 +271,38 @@ impl Model {
         lane: &Lane,
         partition: PartitionId,
         objects: Objects,
+        pauses: &Pauses,
     ) -> Result<Pass, Error> {
-        let pauses = self.pauses(&lane.targets);
         if pauses.is_empty() {
-            return Ok(self.deliver_objects(lane, objects.into_iter()).await);
+            let objects = objects.into_iter();
+            return Ok(self.deliver_objects(lane, objects, pauses).await);
         }
-        let ready = self.without_paused(lane, partition, objects, pauses);
+        let ready = self.without_paused(lane, partition, objects, pauses.clone());
         let (objects, until) = ready.await?;
-        let mut pass = self.deliver_objects(lane, objects.into_iter()).await;
+        let objects = objects.into_iter();
+        let mut pass = self.deliver_objects(lane, objects, pauses).await;
         if let Some(until) = until {
             pass.add(Pass::until(until));
         }
         Ok(pass)
     }
 
+    /// Delivers the events of objects. Those that begin at once go by these pauses, and the others look at the pauses
+    /// when they begin. So an object that takes longer to read than another one to fail has its turn, too, and no
+    /// more are tried after a failure than begin at once.
     async fn deliver_objects(
         &self,
         lane: &Lane,
         objects: impl Iterator<Item = (RowKey, Option<Stamp>)> + Send,
+        pauses: &Pauses,
     ) -> Pass {
-        let deliveries = objects.map(|(object, from)| async move {
+        let deliveries = objects.enumerate().map(|(n, (object, from))| async move {
             let end = Instant::now() + TURN;
-            self.deliver_object(lane, &object, from, end).await
+            let pauses = match n < OBJECTS {
+                true => pauses.clone(),
+                false => self.pauses(&lane.targets),
+            };
+            self.deliver_object(lane, &object, from, pauses, end).await
         });
         let mut done = stream::iter(deliveries).buffer_unordered(OBJECTS);
         let mut pass = Pass::default();
@@ -288,7 +318,7 @@ impl Model {
     /// Returns those of the targets that are left alone now.
     fn pauses(&self, targets: &Targets) -> Pauses {
         let now = Instant::now();
-        let all = self.0.events.progress.lock();
+        let all = self.inner.events.progress.lock();
         let of_lane = all.iter().filter(|(name, _)| targets.have(name));
         let paused =
             of_lane.filter_map(|(name, progress)| Some((name.clone(), progress.paused(now)?)));

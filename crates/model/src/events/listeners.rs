@@ -200,7 +200,7 @@ impl Model {
         user: &str,
         interest: Interest,
     ) -> Result<EventListener, Error> {
-        let listeners = &self.0.events.listeners;
+        let listeners = &self.inner.events.listeners;
         let listener = listeners.add(user, interest)?;
         if let Some(mut is_followed) = listeners.hear(|| self.cluster().follow_relays()) {
             let followed = is_followed.wait_for(|is_followed| *is_followed);
@@ -212,7 +212,7 @@ impl Model {
 
     /// Returns how many clients listen to events at this node.
     pub fn event_listeners(&self) -> usize {
-        self.0.events.listeners.0.lock().all.len()
+        self.inner.events.listeners.0.lock().all.len()
     }
 }
 

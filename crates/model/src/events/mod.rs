@@ -69,12 +69,12 @@ impl Model {
             (name, Target { limits, deliver })
         });
         // A second call would be a defect of the caller, and changes nothing.
-        let _ = self.0.events.targets.set(named.collect());
+        let _ = self.inner.events.targets.set(named.collect());
     }
 
     /// Returns the target of this name, if the node knows it.
     pub fn event_target(&self, name: &str) -> Option<EventTarget> {
-        let targets = self.0.events.targets.get()?;
+        let targets = self.inner.events.targets.get()?;
         targets.get(name).map(|target| target.limits.clone())
     }
 
@@ -88,14 +88,14 @@ impl Model {
         bucket: &str,
         notification: &Notification,
     ) -> Result<(), (String, String)> {
-        let cause = self.1.as_deref();
+        let cause = self.cause.as_deref();
         let request_id = cause.map_or("", |cause| cause.request_id.as_str());
         let rules = notification.rules.iter();
         let addresses: BTreeMap<&str, &str> = rules
             .map(|rule| (rule.target.as_str(), rule.arn.as_str()))
             .collect();
         for (name, arn) in addresses {
-            let targets = self.0.events.targets.get();
+            let targets = self.inner.events.targets.get();
             let told = match targets.and_then(|targets| targets.get(name)) {
                 Some(target) => {
                     let now_ms = self.now_ms();
@@ -138,7 +138,7 @@ impl Model {
         if bucket.notification.is_none() {
             return Vec::new();
         }
-        let by = (self.1.as_deref(), expires);
+        let by = (self.cause.as_deref(), expires);
         let limits = |name: &str| {
             let known = self.event_target(name);
             known.unwrap_or_else(|| EventTarget::unknown(name))
@@ -161,7 +161,7 @@ impl Model {
             let Some(Owner::Object { key, .. }) = rowkeys::owner_of(&row.key) else {
                 return None;
             };
-            let by = (self.1.as_deref(), expires);
+            let by = (self.cause.as_deref(), expires);
             let event = Event::of_change(bucket, key, happening, by, self.now_ms());
             // Who may read the bucket learns nothing of the addresses of other clients.
             let event = Event {
@@ -176,7 +176,7 @@ impl Model {
     pub fn event_status(&self) -> Vec<TargetStatus> {
         let mut all: BTreeMap<String, TargetStatus> = BTreeMap::new();
         let (now, now_ms) = (Instant::now(), self.now_ms());
-        for (name, progress) in &*self.0.events.progress.lock() {
+        for (name, progress) in &*self.inner.events.progress.lock() {
             let until = progress.paused(now);
             let status = TargetStatus {
                 retry_ms: until.map(|until| now_ms + (until - now).as_millis() as u64),
@@ -184,7 +184,7 @@ impl Model {
             };
             all.insert(name.clone(), status);
         }
-        let known = self.0.events.targets.get().into_iter().flatten();
+        let known = self.inner.events.targets.get().into_iter().flatten();
         for (name, target) in known {
             let status = all.entry(name.clone()).or_default();
             status.kind.clone_from(&target.limits.kind);

@@ -108,6 +108,31 @@ async fn versions_count_and_markers_do_not() {
     put(&model, &bucket, "key", 10).await.unwrap();
 }
 
+/// A version with a name is current, and the null version behind it is what the write replaces. What it adds fits the
+/// quota, but not the share of its partition.
+#[tokio::test(start_paused = true)]
+async fn an_overwrite_of_a_null_version_that_is_not_current_needs_room_only_for_what_it_adds() {
+    let (model, bucket) = alone().await;
+    let set = |versioning| model.set_versioning(&bucket, versioning);
+    let suspended = set(Versioning::Suspended).await.unwrap();
+    put(&model, &suspended, "key", 900_000).await.unwrap();
+    let enabled = set(Versioning::Enabled).await.unwrap();
+    put(&model, &enabled, "key", 10).await.unwrap();
+    set(Versioning::Suspended).await.unwrap();
+    let limit = Quota {
+        objects: Some(2),
+        ..of_bytes(1_100_010)
+    };
+    let bucket = model.set_quota("bucket", limit).await.unwrap();
+    assert!(is_refused(&put(&model, &bucket, "key", 1_100_001).await));
+    let null = put(&model, &bucket, "key", 1_000_000).await.unwrap();
+    assert_eq!((null.id, null.size), (VersionId::Null, 1_000_000));
+    // The null version is current from now on.
+    put(&model, &bucket, "key", 1_100_000).await.unwrap();
+    assert!(is_refused(&put(&model, &bucket, "key", 1_100_001).await));
+    assert!(is_refused(&put(&model, &bucket, "other", 0).await));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_bucket_above_a_new_quota_only_shrinks() {
     let (model, bucket) = alone().await;

@@ -27,6 +27,13 @@ impl Model {
         if let Some(value) = seen.value {
             return Ok(value.kind() != VersionKind::Void);
         }
+        // The client that lists the versions did not delete the key, so the event does not name it. And no lifecycle
+        // rule did.
+        let server = Model {
+            cause: None,
+            ..self.clone()
+        };
+        let server = &server;
         let commit = |newer: Option<std::sync::Arc<Bucket>>| async move {
             let bucket = newer.as_deref().unwrap_or(bucket);
             if !bucket.versioning.has_versions() {
@@ -34,7 +41,7 @@ impl Model {
             }
             let how = WriteOptions {
                 guards: vec![self.fence_of(bucket, row).unlimited()],
-                companions: self.events_of(bucket, row, Happening::Marked, true),
+                companions: server.events_of(bucket, row, Happening::Marked, false),
                 background: true,
                 ..WriteOptions::durable(self.durability(bucket))
             };

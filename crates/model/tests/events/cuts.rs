@@ -1,9 +1,10 @@
 //! Writes whose coordinator is cut off half-way, so that a minority accepts them.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use archipel_model::{VersionEntry, VersionQuery, Versioning};
+use archipel_model::{Cause, Condition, Error, VersionEntry, VersionQuery, Versioning};
 
 use crate::nodes::{LATENCY, Nodes, nodes, put, target};
 
@@ -89,4 +90,57 @@ async fn fate_of_a_write_waits_for_a_silent_replica() {
         nodes.settle().await;
         assert_eq!(nodes.told(), ["0", "2"].map(str::to_owned).into(), "{cut}");
     }
+}
+
+/// A node that has not heard of versions deletes the object, and a reader completes that. A listing gives the key the
+/// delete marker that it lacks: no lifecycle rule ran, and the client that lists did not delete anything.
+#[tokio::test(start_paused = true)]
+async fn delete_marker_that_a_listing_adds_is_told_as_a_removal_by_nobody() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    let (first, late) = (&nodes.models[0], &nodes.models[2]);
+    // Stamps tolerate it.
+    let ahead = Duration::from_secs(50);
+    nodes.world.set_clock_ahead(2, ahead);
+    nodes.world.isolate(2);
+    let enabled = first.set_versioning(&nodes.bucket, Versioning::Enabled);
+    let bucket = enabled.await.unwrap();
+    first.refresh_all().await.unwrap();
+    put(first, &bucket, "key", "1").await.unwrap();
+    let deleted = late.delete_object(&nodes.bucket, "key", Condition::Always);
+    assert!(deleted.await.is_err());
+
+    nodes.world.network.end_all_cuts();
+    nodes.world.isolate(1);
+    while late.refresh_all().await.is_err() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let read = late.head_object(&bucket, "key").await;
+    assert_eq!(read, Err(Error::NoSuchKey));
+    nodes.world.network.end_all_cuts();
+    nodes.pass(ahead);
+
+    let cause = Cause {
+        principal: OnceLock::from("ann".to_owned()),
+        ..Cause::default()
+    };
+    let query = VersionQuery {
+        prefix: "key".into(),
+        limit: 100,
+        ..VersionQuery::default()
+    };
+    let lists = first.with_cause(cause);
+    let list = async || lists.list_versions(&bucket, &query).await.unwrap().entries;
+    for _ in 0..60 {
+        if list().await.len() == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(list().await.len(), 2, "{:?}", list().await);
+    nodes.settle().await;
+    let got = nodes.receiver.got.lock();
+    let marked = "s3:ObjectRemoved:DeleteMarkerCreated";
+    let marked: Vec<_> = got.iter().filter(|event| event.name == marked).collect();
+    assert!(!marked.is_empty(), "{got:?}");
+    assert!(marked.iter().all(|event| event.principal.is_none()));
 }

@@ -35,7 +35,7 @@ async fn each_change_is_told_once_and_in_order() {
             principal: OnceLock::from("ann".to_owned()),
             ..Cause::default()
         };
-        let ann = nodes.models[2].because(cause);
+        let ann = nodes.models[2].with_cause(cause);
         let deleted = ann.delete_object(&nodes.bucket, "key", Condition::Always);
         deleted.await.unwrap();
         nodes.settle().await;

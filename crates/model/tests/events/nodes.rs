@@ -23,6 +23,8 @@ pub struct Receiver {
     pub is_down: Mutex<bool>,
     /// The time that it needs for an event.
     pub delay: Mutex<Duration>,
+    /// The beginning of the keys whose events it refuses.
+    pub refused: Mutex<Option<&'static str>>,
 }
 
 impl Receiver {
@@ -42,6 +44,10 @@ impl DeliverEvent for Receiver {
         }
         let delay = *self.delay.lock();
         tokio::time::sleep(delay).await;
+        let refused = *self.refused.lock();
+        if refused.is_some_and(|begin| event.key.starts_with(begin)) {
+            return Err("it refuses this key".into());
+        }
         self.got.lock().push(event.clone());
         self.times.lock().push(Instant::now());
         Ok(())
@@ -100,12 +106,18 @@ pub async fn nodes(versioning: Versioning, limits: EventTarget) -> Nodes {
 
 /// Returns nodes with several targets, each of which is told of the keys that begin with its name.
 pub async fn nodes_of(names: &[&str]) -> Nodes {
+    some_nodes_of(3, names).await
+}
+
+/// Returns so many nodes of that kind, each with a replica of everything.
+pub async fn some_nodes_of(count: u8, names: &[&str]) -> Nodes {
     let limits = names.iter().map(|name| EventTarget {
         name: (*name).into(),
         ..target(100_000, false)
     });
     let rules = names.iter().map(|name| rule(name, Some((*name).into())));
-    nodes_with(Versioning::Never, limits.collect(), rules.collect()).await
+    let (limits, rules) = (limits.collect(), rules.collect());
+    some_nodes_with(count, Versioning::Never, limits, rules).await
 }
 
 pub async fn nodes_with(
@@ -113,7 +125,16 @@ pub async fn nodes_with(
     limits: Vec<EventTarget>,
     rules: Vec<NotificationRule>,
 ) -> Nodes {
-    let world = World::new(3, 3, LATENCY, 1, HOOKS).await.unwrap();
+    some_nodes_with(3, versioning, limits, rules).await
+}
+
+async fn some_nodes_with(
+    count: u8,
+    versioning: Versioning,
+    limits: Vec<EventTarget>,
+    rules: Vec<NotificationRule>,
+) -> Nodes {
+    let world = World::new(count, count, LATENCY, 1, HOOKS).await.unwrap();
     let receivers: Vec<Arc<Receiver>> = limits.iter().map(|_| Arc::default()).collect();
     let mut models = Vec::new();
     for node in &world.nodes {

@@ -1,10 +1,10 @@
-//! Targets that need long for each event, or never answer: they hold up nothing but their own events.
+//! Targets that need long for each event, never answer, or refuse some events: they hold up nothing but these.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::nodes::{Nodes, nodes_of};
+use crate::nodes::{LATENCY, Nodes, nodes_of, some_nodes_of};
 
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(1_000_000);
@@ -74,6 +74,43 @@ async fn key_without_an_end_holds_up_no_other_key() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     for key in &endless {
         assert_eq!(nodes.receiver.tags_of(key), numbers(60), "{key}");
+    }
+}
+
+/// The receiver refuses more keys than are tried at once, in each partition. They come before the others. A node
+/// alone delivers the events of more partitions than it works on at once.
+#[tokio::test(start_paused = true)]
+async fn refused_events_hold_up_those_of_other_keys_for_minutes_only() {
+    for count in [1, 3] {
+        let nodes = some_nodes_of(count, &["hook"]).await;
+        nodes.slow_down(0, LATENCY);
+        *nodes.receiver.refused.lock() = Some("hook/a/");
+        let keys = |word: &str, up_to: usize| -> Vec<String> {
+            let names = (0..up_to).map(|n| format!("hook/{word}/{n}"));
+            names.collect()
+        };
+        nodes.put_all(0, &keys("a", 400), 1).await;
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        let failed = |nodes: &Nodes| -> u64 {
+            let models = nodes.models.iter();
+            models.map(|model| model.event_status()[0].failed).sum()
+        };
+        assert_ne!(failed(&nodes), 0);
+        nodes.put_all(0, &keys("b", 30), 1).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        for key in keys("b", 30) {
+            assert_eq!(nodes.receiver.tags_of(&key), numbers(1), "{key}");
+        }
+        // Each node tries at most 8 x 16 objects after each pause of a minute.
+        let before = failed(&nodes);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let tried = failed(&nodes) - before;
+        assert!(tried <= 11 * 128 * u64::from(count), "{tried} of {count}");
+        *nodes.receiver.refused.lock() = None;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        for key in keys("a", 400) {
+            assert_eq!(nodes.receiver.tags_of(&key), numbers(1), "{key}");
+        }
     }
 }
 

@@ -62,6 +62,31 @@ async fn the_newest_lines_are_listed_and_filtered() {
     assert_eq!(status, StatusCode::BAD_REQUEST);
 }
 
+/// Only one path shows the secret of an access key. Other things may have that name.
+#[tokio::test]
+async fn requests_for_the_secret_of_a_key_are_told_apart() {
+    let admin = audited().await;
+    let paths = [
+        ("/v1/keys/AK1/secret", "ReadSecret"),
+        ("/v1/buckets/secret", "Admin"),
+        ("/v1/users/secret", "Admin"),
+        ("/v1/policies/secret", "Admin"),
+        ("/v1/keys/secret", "Admin"),
+        ("/v1/keys//secret", "Admin"),
+        ("/v1/keys/AK1/x/secret", "Admin"),
+    ];
+    for (path, _) in paths {
+        get(&admin, path).await;
+    }
+    let (told, _) = lines(&admin, "").await;
+    let text = |line: &Value, member: &str| line[member].as_str().unwrap().to_owned();
+    let told = told
+        .iter()
+        .map(|line| (text(line, "path"), text(line, "action")));
+    let wanted = paths.map(|(path, action)| (path.to_owned(), action.to_owned()));
+    assert_eq!(told.collect::<Vec<_>>(), wanted);
+}
+
 #[tokio::test]
 async fn audit_events_and_lifecycle_have_scopes_of_their_own() {
     let admin = audited().await;

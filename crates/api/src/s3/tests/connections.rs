@@ -259,7 +259,7 @@ fn serving(
     s3: &Endpoint,
     stream: tokio::io::DuplexStream,
     stopping: watch::Receiver<()>,
-) -> impl Future<Output = ()> + use<> {
+) -> impl Future<Output = bool> + use<> {
     let builder = builder(s3.service.limits(), ROOMY);
     let common = connection::Common {
         streams: Arc::new(Semaphore::new(8)),
@@ -279,6 +279,30 @@ fn serving(
         Some(peer),
         false,
     )
+}
+
+/// A client that only goes away breaks no protocol.
+#[tokio::test]
+async fn clients_that_break_the_protocol_are_told_apart() {
+    let s3 = Endpoint::open().await;
+    let (_stop, stopping) = watch::channel(());
+    for (sent, breaks) in [
+        (&b""[..], false),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n", false),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", false),
+        (b"\x16\x03\x01 is TLS\r\n\r\n", true),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nno frame at all", true),
+    ] {
+        let (mut client, stream) = tokio::io::duplex(1 << 16);
+        let serving = tokio::spawn(serving(&s3, stream, stopping.clone()));
+        client.write_all(sent).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let _ = client.read_to_end(&mut answer).await;
+        drop(client);
+        let text = String::from_utf8_lossy(sent);
+        assert_eq!(serving.await.unwrap(), breaks, "{text:?}");
+    }
 }
 
 /// A browser's form is read before it is known who sends it. So one address could take the places of all requests

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{AGAIN, SCAN_PERIOD};
+use crate::rowkeys;
 
 /// Rows of objects, each with the lowest stamp of the news if nothing waited before it; `None` if all
 /// events are looked at.
@@ -22,6 +23,12 @@ pub(super) struct Walk {
     pub after: Option<Bytes>,
     /// The number of objects that were looked at.
     pub begun: usize,
+    /// True if it began where the one before it was stopped, and not at the first object.
+    pub is_part: bool,
+    /// True if its first objects had their turn: no target was left alone when it began.
+    pub had_turn: bool,
+    /// The first object that it passed over, because its target was left alone.
+    passed_over: Option<RowKey>,
 }
 
 impl Walk {
@@ -36,13 +43,39 @@ impl Walk {
             before_ms,
             after: None,
             begun: 0,
+            is_part: false,
+            had_turn: false,
+            passed_over: None,
         }
+    }
+
+    /// Notes the result of a part of it.
+    pub fn note(&mut self, pass: &Pass) {
+        let later = pass.passed_over.clone();
+        self.passed_over = self.passed_over.take().into_iter().chain(later).min();
+    }
+
+    /// Returns where it was stopped, if it passed over objects. It became due at this time.
+    fn stop(self, since: Instant) -> Option<Stop> {
+        Some(Stop {
+            after: rowkeys::events_prefix(&self.passed_over?)?,
+            since: (!self.had_turn).then_some(since),
+        })
     }
 
     /// Returns true if it is one over old events: this is not the partition's first live replica.
     pub fn is_old(&self) -> bool {
         self.before_ms != u64::MAX
     }
+}
+
+/// Where a walk was stopped, because its target was left alone from then on. The next walk begins there:
+/// else events that the target refuses would keep those behind them from their turn for ever.
+struct Stop {
+    /// The row after which the next walk begins.
+    after: Bytes,
+    /// Since when the partition waits for its turn; `None` if its first objects had one.
+    since: Option<Instant>,
 }
 
 /// The work of a lane, by partition.
@@ -101,6 +134,8 @@ pub(super) struct Pass {
     pub again: Option<Instant>,
     /// Objects whose events took so long that others come first now.
     pub cut: Objects,
+    /// The first object whose turn did not come, because its target is left alone.
+    pub passed_over: Option<RowKey>,
 }
 
 impl Pass {
@@ -115,6 +150,13 @@ impl Pass {
         Pass::until(Instant::now() + AGAIN)
     }
 
+    pub fn passing_over(object: &RowKey, again: Instant) -> Pass {
+        Pass {
+            passed_over: Some(object.clone()),
+            ..Pass::until(again)
+        }
+    }
+
     pub fn cut(object: &RowKey) -> Pass {
         Pass {
             // Its events from before the stamp of the news may wait still.
@@ -126,6 +168,8 @@ impl Pass {
     pub fn add(&mut self, other: Pass) {
         self.again = sooner(self.again, other.again);
         self.cut.extend(other.cut);
+        let others = self.passed_over.take().into_iter();
+        self.passed_over = others.chain(other.passed_over).min();
     }
 }
 
@@ -135,6 +179,10 @@ pub(super) struct Done {
     pub has_begun: bool,
     /// True if the walk was one over old events.
     pub was_old: bool,
+    /// The walk, if it came to its end.
+    pub ended: Option<Walk>,
+    /// When the work became due.
+    pub since: Instant,
     pub again: Option<Instant>,
     /// The rest of the work.
     pub left: Due,
@@ -148,9 +196,27 @@ pub(super) struct Known {
     clear: BTreeSet<PartitionId>,
     /// Events wait, and are not looked at before this time.
     waiting: BTreeMap<PartitionId, Instant>,
+    /// Where walks were stopped, also those over old events. There are no more of them than partitions.
+    stops: BTreeMap<PartitionId, Stop>,
 }
 
 impl Known {
+    /// Returns a walk as work. It begins where the last one in the partition was stopped.
+    pub fn walk(&self, partition: PartitionId, walk: Walk) -> Due {
+        let stop = self.stops.get(&partition);
+        Due {
+            since: stop
+                .and_then(|stop| stop.since)
+                .unwrap_or_else(Instant::now),
+            walk: Some(Walk {
+                after: stop.map(|stop| stop.after.clone()),
+                is_part: stop.is_some(),
+                ..walk
+            }),
+            objects: Objects::new(),
+        }
+    }
+
     /// Returns what is to be looked at because of news of a partition.
     pub fn due(&self, partition: PartitionId, brought: Brought) -> Due {
         let is_clear = self.clear.contains(&partition);
@@ -160,7 +226,14 @@ impl Known {
         // Where something waits, the object may have earlier events.
         let objects =
             objects.map(|(key, from)| (RowKey { partition, key }, is_clear.then_some(from)));
-        Due::now(is_whole.then(Walk::over_all), objects.collect())
+        let due = match is_whole {
+            true => self.walk(partition, Walk::over_all()),
+            false => Due::now(None, Objects::new()),
+        };
+        Due {
+            objects: objects.collect(),
+            ..due
+        }
     }
 
     /// Returns true if the events of a partition are not to be looked at yet.
@@ -188,6 +261,12 @@ impl Known {
 
     /// Notes the result of a look. Returns what is due still.
     pub fn note(&mut self, partition: PartitionId, done: Done) -> Option<Due> {
+        if let Some(walk) = done.ended {
+            match walk.stop(done.since) {
+                Some(stop) => self.stops.insert(partition, stop),
+                None => self.stops.remove(&partition),
+            };
+        }
         let left = Some(done.left).filter(|left| !left.is_empty());
         if done.was_old {
             return left;
@@ -215,109 +294,4 @@ pub(super) fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Ins
 }
 
 #[cfg(test)]
-mod tests {
-    use archipel_base::Writer;
-
-    use super::*;
-
-    const PARTITION: PartitionId = PartitionId(3);
-
-    fn object(name: &'static str) -> RowKey {
-        RowKey {
-            partition: PARTITION,
-            key: Bytes::from_static(name.as_bytes()),
-        }
-    }
-
-    fn at(millis: u64) -> Stamp {
-        Stamp::new(millis, 0, Writer(1))
-    }
-
-    fn news(name: &'static str, millis: u64) -> Brought {
-        Some([(object(name).key, at(millis))].into())
-    }
-
-    fn done(walk: Option<Walk>, objects: Objects, has_begun: bool) -> Done {
-        Done {
-            has_begun,
-            was_old: false,
-            again: None,
-            left: Due::now(walk, objects),
-        }
-    }
-
-    #[test]
-    fn news_is_looked_at_from_its_stamp_on_only_where_nothing_waits() {
-        let mut known = Known::default();
-        let due = known.due(PARTITION, news("a", 5));
-        assert!(due.walk.is_some() && due.objects == Objects::from([(object("a"), None)]));
-        assert!(
-            known
-                .note(PARTITION, done(None, Objects::new(), true))
-                .is_none()
-        );
-        let due = known.due(PARTITION, news("a", 5));
-        assert!(due.walk.is_none() && due.objects == Objects::from([(object("a"), Some(at(5)))]));
-        // An object was cut: the partition is not clear, also after the object is done.
-        let cut = Pass::cut(&object("b")).cut;
-        let left = known.note(PARTITION, done(None, cut.clone(), false));
-        assert_eq!(left.map(|due| due.objects), Some(cut));
-        for _ in 0..2 {
-            let due = known.due(PARTITION, news("a", 5));
-            assert!(due.walk.is_none() && due.objects == Objects::from([(object("a"), None)]));
-            assert!(known.waits(PARTITION, Instant::now()));
-            assert!(
-                known
-                    .note(PARTITION, done(None, Objects::new(), false))
-                    .is_none()
-            );
-        }
-        // A walk that began after that finds nothing.
-        known.note(PARTITION, done(None, Objects::new(), true));
-        assert!(known.due(PARTITION, None).walk.is_some());
-        assert!(known.due(PARTITION, news("a", 5)).objects[&object("a")].is_some());
-    }
-
-    #[test]
-    fn result_of_the_first_part_of_a_walk_counts_at_its_end() {
-        let mut known = Known::default();
-        let again = Instant::now() + AGAIN;
-        let first = Done {
-            again: Some(again),
-            ..done(Some(Walk::over_all()), Objects::new(), true)
-        };
-        assert!(known.note(PARTITION, first).is_some());
-        known.note(PARTITION, done(None, Objects::new(), false));
-        assert_eq!(known.next(), Some(again));
-    }
-
-    #[test]
-    fn what_comes_later_does_not_begin_a_walk_again() {
-        let mut work = Work::new();
-        let walk = Walk {
-            after: Some(object("m").key),
-            ..Walk::over_all()
-        };
-        let since = Instant::now();
-        let begun = Due {
-            since,
-            ..Due::now(Some(walk), [(object("a"), Some(at(5)))].into())
-        };
-        add(&mut work, PARTITION, begun);
-        let objects: Objects = [(object("a"), Some(at(3))), (object("b"), None)].into();
-        let later = || Due::now(Some(Walk::over_all()), objects.clone());
-        add(&mut work, PARTITION, later());
-        let due = &work[&PARTITION];
-        assert_eq!((due.since, &due.objects), (since, &objects));
-        assert_eq!(due.walk.as_ref().unwrap().after, Some(object("m").key));
-        // This replica became the first live one, or is it no longer.
-        add(
-            &mut work,
-            PARTITION,
-            Due::now(Some(Walk::over_old(9)), Objects::new()),
-        );
-        assert!(work[&PARTITION].walk.as_ref().unwrap().is_old());
-        add(&mut work, PARTITION, later());
-        assert!(work[&PARTITION].walk.as_ref().unwrap().after.is_none());
-    }
-}
+mod tests;

@@ -53,7 +53,7 @@ impl Lane {
 impl Model {
     /// Returns a lane for each target that this node knows, and one for all others.
     pub(super) fn lanes(&self) -> Vec<Lane> {
-        let known = self.0.events.targets.get().into_iter().flatten();
+        let known = self.inner.events.targets.get().into_iter().flatten();
         let known: BTreeSet<String> = known.map(|(name, _)| name.clone()).collect();
         let each = known.iter().cloned().map(Targets::One);
         let all = each.chain([Targets::AllBut(known.clone())]);

@@ -15,8 +15,9 @@ use archipel_storage::engine::Durability;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use super::Pauses;
 use super::due::Pass;
-use super::lane::Lane;
+use super::lane::{Lane, Targets};
 use crate::Model;
 use crate::error::Error;
 use crate::events::event::{Event, Waiting};
@@ -43,14 +44,18 @@ enum Telling {
 impl Model {
     /// Delivers the events of one object for the targets of a lane, until the end of its turn. If
     /// nothing waited before the news of an event, `news` is its stamp. Then those below the last one
-    /// that was deleted here are passed over.
+    /// that was deleted here are passed over. Targets in `pauses` are left alone.
     pub(super) async fn deliver_object(
         &self,
         lane: &Lane,
         object: &RowKey,
         news: Option<Stamp>,
+        pauses: Pauses,
         end: Instant,
     ) -> Result<Pass, Error> {
+        if let (Targets::One(_), Some(until)) = (&*lane.targets, pauses.values().next()) {
+            return Ok(Pass::passing_over(object, *until));
+        }
         let from = match news {
             Some(news) => self.last_deleted(object, news).await?,
             None => None,
@@ -58,16 +63,22 @@ impl Model {
         let reached = self.cluster().head_stamped(object).await?;
         let reached = &(reached.stamp, reached.write);
         let mut by_target: BTreeMap<String, Vec<Waiting>> = BTreeMap::new();
-        let events = self.events_at_quorum(object, from).await?.into_iter();
-        for event in events.filter(|event| lane.targets.have(&event.target)) {
+        for event in self.events_at_quorum(lane, object, from).await? {
             let of_target = by_target.entry(event.target.clone()).or_default();
             of_target.push(event);
         }
+        let mut pass = Pass::default();
+        by_target.retain(|target, _| match pauses.get(target) {
+            Some(until) => {
+                pass.add(Pass::passing_over(object, *until));
+                false
+            }
+            None => true,
+        });
         let deliveries = by_target.into_iter().map(|(target, events)| async move {
             let events = (events, end);
             self.deliver_to(&target, object, events, reached).await
         });
-        let mut pass = Pass::default();
         for done in join_all(deliveries).await {
             pass.add(done?);
         }
@@ -85,7 +96,7 @@ impl Model {
     ) -> Result<Pass, Error> {
         let (past, to_come) = split(by_write(events), reached.0);
         let mut past: VecDeque<_> = past.into_iter().map(|a| (last_stamp(&a), a)).collect();
-        let mut is_first = true;
+        let (mut is_first, mut has_tried) = (true, false);
         while let Some((place, attempts)) = past.pop_front() {
             if !std::mem::take(&mut is_first) && Instant::now() >= end {
                 return Ok(Pass::cut(object));
@@ -94,7 +105,8 @@ impl Model {
             let Some(last) = attempts.last() else {
                 continue;
             };
-            if let Some(until) = self.paused(target) {
+            // The first one is tried also if another object's event failed meanwhile: see `deliver_objects`.
+            if has_tried && let Some(until) = self.paused(target) {
                 return Ok(Pass::until(until));
             }
             match self.telling(object, &attempts, reached).await? {
@@ -109,6 +121,7 @@ impl Model {
                     }
                     let own = attempts.iter().find(|event| event.bringer.stamp == at);
                     let event = own.unwrap_or(last).event_under(at);
+                    has_tried = true;
                     if let Err(until) = self.tell(target, &event).await {
                         return Ok(Pass::until(until));
                     }
@@ -137,17 +150,13 @@ impl Model {
     /// # Errors
     /// The time until which the target is left alone.
     async fn tell(&self, target: &str, event: &Event) -> Result<(), Instant> {
-        // Another delivery may have failed since the last look.
-        if let Some(until) = self.paused(target) {
-            return Err(until);
-        }
-        let targets = self.0.events.targets.get();
+        let targets = self.inner.events.targets.get();
         let known = targets.and_then(|targets| targets.get(target));
         let delivered = match known {
             Some(known) => known.deliver.deliver(event).await,
             None => Err("no target of this name is declared on this node".into()),
         };
-        let mut all = self.0.events.progress.lock();
+        let mut all = self.inner.events.progress.lock();
         if known.is_none() && !all.contains_key(target) && all.len() >= MOST_NAMES {
             return Err(Instant::now() + LONGEST_PAUSE);
         }
@@ -160,7 +169,7 @@ impl Model {
 
     /// Returns until when a target is left alone.
     fn paused(&self, target: &str) -> Option<Instant> {
-        let all = self.0.events.progress.lock();
+        let all = self.inner.events.progress.lock();
         all.get(target)?.paused(Instant::now())
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Found {
     /// When the first target of those that are left alone may be tried again, if there are events
     /// for such targets.
     pub until: Option<Instant>,
+    /// The first object with such events.
+    pub passed_over: Option<RowKey>,
     /// The last row that was looked at.
     pub last: Option<Bytes>,
 }
@@ -80,7 +82,10 @@ impl Model {
                 let target = target.filter(|target| targets.have(target));
                 let until = target.as_ref().and_then(|target| pauses.get(target));
                 match (rowkeys::object_of_event(&key), target) {
-                    _ if until.is_some() => found.until = sooner(found.until, until.copied()),
+                    (object, _) if until.is_some() => {
+                        found.until = sooner(found.until, until.copied());
+                        found.passed_over = found.passed_over.take().or(object);
+                    }
                     (Some(object), Some(_)) if found.objects.last() != Some(&object) => {
                         found.objects.push(object);
                     }
@@ -169,9 +174,11 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns the events of an object that wait, from a stamp on, as a quorum holds them.
+    /// Returns the events of an object that wait for targets of a lane, from a stamp on, as a quorum holds them.
+    /// Those for other targets take no memory: each lane looks at the object by itself.
     pub(super) async fn events_at_quorum(
         &self,
+        lane: &Lane,
         object: &RowKey,
         from: Option<Stamp>,
     ) -> Result<Vec<Waiting>, Error> {
@@ -195,7 +202,8 @@ impl Model {
                     key,
                 };
                 match Waiting::of(row.clone(), &metadata) {
-                    Some(event) => events.push(event),
+                    Some(event) if lane.targets.have(&event.target) => events.push(event),
+                    Some(_) => {}
                     None => tracing::error!(?row, "an event cannot be read and stays"),
                 }
             }
@@ -225,7 +233,7 @@ impl Model {
         };
         let counts = self.cluster().store().read(count).await;
         let counts = counts.map_err(archipel_cluster::Error::from)?;
-        let mut all = self.0.events.progress.lock();
+        let mut all = self.inner.events.progress.lock();
         for (name, count) in names.into_iter().zip(counts) {
             let progress = all.entry(name.clone()).or_default();
             progress.status.name = name;
@@ -234,3 +242,6 @@ impl Model {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

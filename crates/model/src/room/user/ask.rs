@@ -64,7 +64,7 @@ impl Model {
         is_last: bool,
     ) -> Result<Arc<Bucket>, Error> {
         let asked = Instant::now();
-        let turn = self.0.divisions.turn(bucket.user().unwrap_or_default());
+        let turn = self.inner.divisions.turn(bucket.user().unwrap_or_default());
         let Ok(mut last) = timeout(MAX_WAIT, turn.lock_owned()).await else {
             let why = "the user's quota is being divided";
             return Err(Error::Busy(why.into()));
