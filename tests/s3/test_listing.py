@@ -187,6 +187,20 @@ def test_listing_follows_every_write(s3, bucket):
         assert {o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]} == wanted
 
 
+def test_nul_in_a_prefix_or_a_marker_of_uploads_is_in_no_key(s3, raw, bucket):
+    """The rows of uploads hold the key, NUL and the id."""
+    for key in ("a", "a/b", "b"):
+        s3.create_multipart_upload(Bucket=bucket, Key=key)
+
+    def listed(*query):
+        root = answer(raw.request("GET", f"/{bucket}", [("uploads", ""), *query]), 200).xml()
+        return [upload.findtext("Key") for upload in root.iter("Upload")]
+
+    assert listed(("prefix", "a\0"), ("delimiter", "/")) == []
+    assert listed(("prefix", "a\0")) == []
+    assert listed(("key-marker", "a\0")) == ["a/b", "b"]
+
+
 def test_missing_bucket(s3):
     with refused(404, "NoSuchBucket"):
         s3.list_objects(Bucket="no-such-bucket-here")

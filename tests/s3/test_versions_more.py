@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.request
 
 import pytest
-from support.expect import absent, holds, keys, refused
+from support.expect import absent, answer, holds, keys, refused
 
 
 @pytest.fixture
@@ -75,6 +75,20 @@ def test_names_are_encoded_if_asked(raw, s3, versioned):
     assert page.findtext("{*}NextKeyMarker").replace("%20", "+") == encoded
     assert page.findtext("{*}NextVersionIdMarker") == ids[1]
     assert [v["VersionId"] for page in pages(s3, versioned, 1) for v in found(page)] == ids[::-1]
+
+
+def test_nul_in_a_prefix_or_a_marker_is_in_no_key(raw, s3, versioned):
+    """The rows of versions hold the key, NUL and the name of the version."""
+    for key in ("a", "b"):
+        ids = [put(s3, versioned, key, b"%d" % n) for n in range(3)]
+
+    def listed(*query):
+        root = answer(raw.request("GET", f"/{versioned}", [("versions", ""), *query]), 200).xml()
+        return [version.findtext("VersionId") for version in root.iter("Version")]
+
+    assert listed(("prefix", "a\0")) == []
+    assert listed(("prefix", "a\0"), ("delimiter", "/")) == []
+    assert listed(("key-marker", "a\0")) == ids[::-1]
 
 
 def test_the_null_version_across_many_pages(s3, make_bucket):

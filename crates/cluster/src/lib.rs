@@ -53,7 +53,7 @@ pub use data::list::Scanned;
 pub use data::options::{Guard, PointingRow, Versioning, WriteOptions};
 pub use data::relay::{Relay, Relayed};
 pub use data::rows::{OpenRow, State};
-pub use data::versions::{VersionDecision, VersionSeen};
+pub use data::versions::{KeptVersions, VersionDecision, VersionSeen};
 pub use data::watch::Watch;
 pub use error::Error;
 #[doc(hidden)]

@@ -60,14 +60,14 @@ impl Model {
                 }
             };
             tokio::time::sleep(GC_REST).await;
-            let _ = tokio::time::timeout(pause, self.0.gc_wake.notified()).await;
+            let _ = tokio::time::timeout(pause, self.inner.gc_wake.notified()).await;
         }
     }
 
     /// Runs the queued GC tasks whose delay is over, each once.
     #[boxed]
     pub async fn run_due_gc_tasks(&self) -> Result<GcReport, Error> {
-        self.run_gc_tasks(Some(&self.0.gc_delays)).await
+        self.run_gc_tasks(Some(&self.inner.gc_delays)).await
     }
 
     async fn run_gc_tasks(&self, delays: Option<&Delays>) -> Result<GcReport, Error> {
@@ -80,7 +80,7 @@ impl Model {
             // A bucket that this node does not know may have versions.
             found.unwrap_or(false)
         };
-        run_tasks(self.cluster(), &self.0.in_use, delays, &is_plain).await
+        run_tasks(self.cluster(), &self.inner.in_use, delays, &is_plain).await
     }
 
     /// Runs all queued GC tasks once, without delay.

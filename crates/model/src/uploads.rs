@@ -10,6 +10,7 @@
 //! fails leaves the upload as it was. GC drops the parts that the object does not list once the
 //! upload is over.
 
+mod attempts;
 mod completed;
 mod ids;
 mod known;
@@ -17,7 +18,6 @@ mod page;
 mod part;
 mod repeated;
 
-use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ use futures_util::future::try_join_all;
 
 use crate::Model;
 use crate::bucket::Bucket;
-use crate::error::{Error, damaged_row};
+use crate::error::Error;
 use crate::events::Happening;
 use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
@@ -64,7 +64,7 @@ impl Model {
         check_key(key)?;
         let initiated_ms = self.now_ms();
         let upload = Upload {
-            id: self.0.upload_ids.next(self.random_id(), initiated_ms),
+            id: self.inner.upload_ids.next(self.random_id(), initiated_ms),
             key: key.to_owned(),
             initiated_ms,
             initiator: initiator.map(str::to_owned),
@@ -86,7 +86,7 @@ impl Model {
             self.cluster().write(&row, Some(value.clone()), how)
         };
         self.commit_fenced(bucket, commit).await?;
-        self.0.uploads.insert(&name, &upload);
+        self.inner.uploads.insert(&name, &upload);
         Ok(upload)
     }
 
@@ -103,12 +103,12 @@ impl Model {
         id: &Id,
     ) -> Result<Upload, Error> {
         let name = UploadName::new(&bucket.id, key, id);
-        let known = self.0.uploads.get(&name);
+        let known = self.inner.uploads.get(&name);
         if let Some(upload) = known.filter(|u| !self.is_stale(u.meta.encryption.as_deref())) {
             return Ok(upload);
         }
         let upload = self.upload(bucket, key, id).await?;
-        self.0.uploads.insert(&name, &upload);
+        self.inner.uploads.insert(&name, &upload);
         Ok(upload)
     }
 
@@ -122,36 +122,6 @@ impl Model {
 
     async fn named_upload(&self, name: &UploadName) -> Result<Upload, Error> {
         (intents::progress_of(self.cluster(), name).await?).ok_or(Error::NoSuchUpload)
-    }
-
-    /// Returns all attempts of all parts of an upload, sorted by number, newest attempt first.
-    /// Clocks decide which attempt is the newest, so it may not be the one that the client sent
-    /// last.
-    #[boxed]
-    pub async fn sent_parts(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        upload: &Id,
-    ) -> Result<Vec<Part>, Error> {
-        let name = UploadName::new(&bucket.id, key, upload);
-        let (prefix, partitions) = rowkeys::parts(self.cluster(), &name.parts());
-        let scans = partitions
-            .into_iter()
-            .map(|partition| self.cluster().scan_all(partition, &prefix));
-        let rows = try_join_all(scans).await?.into_iter().flatten();
-        let parts = rows.map(|row| {
-            let part: Part = codec::decode(&row.metadata).map_err(damaged_row)?;
-            let (stamp, is_settled) = (row.stamp, row.is_settled);
-            Ok(Part {
-                stamp,
-                is_settled,
-                ..part
-            })
-        });
-        let mut parts = parts.collect::<Result<Vec<_>, Error>>()?;
-        parts.sort_unstable_by_key(|part| (part.number, Reverse(part.stamp)));
-        Ok(parts)
     }
 
     /// Completes an upload: the object consists of `parts` in their order, which come from
@@ -277,7 +247,7 @@ impl Model {
     /// Ends an upload in the background, after the write that completes or aborts it took effect.
     /// If this fails, GC does it.
     fn end_upload_later(&self, name: UploadName, row: RowKey, intent: Intent) {
-        self.0.uploads.remove(&name);
+        self.inner.uploads.remove(&name);
         let model = self.clone();
         tokio::spawn(carry(async move {
             if let Err(error) = intents::finish(model.cluster(), &row, &intent, true).await {

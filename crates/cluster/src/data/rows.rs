@@ -328,6 +328,11 @@ impl Data {
         }
     }
 
+    /// Lets this node's next stamps be above this one, unless replicas would refuse them.
+    pub fn observe(&self, stamp: Stamp) {
+        self.next_stamp(stamp);
+    }
+
     /// Returns a row's value after it has settled the row: no earlier write can surface any more,
     /// because any version that only a minority holds is overwritten.
     ///

@@ -21,6 +21,7 @@ use crate::register::versions::{self, Promises, VersionReport};
 use crate::register::{self, Operation, Outcome, Rules};
 
 mod consider;
+mod kept;
 mod look;
 mod open;
 mod promised;
@@ -29,6 +30,7 @@ mod settle;
 mod tests;
 
 use consider::{Considered, consider};
+pub use kept::KeptVersions;
 use promised::Asked;
 
 /// How often a write or a decision begins again after others were faster.

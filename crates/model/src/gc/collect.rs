@@ -1,23 +1,24 @@
 //! Runs one GC task: asks the owner, and drops the content that the owner does not need.
 
-use std::collections::HashSet;
-
 use archipel_base::{Id, boxed, codec};
 use archipel_cluster::{Cluster, State, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value, VersionKind};
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 
 use super::{GcTask, IsPlain};
 use crate::bucket::Named;
 use crate::error::{Error, damaged_row};
-use crate::form::{ContentForm, decode_parts, decode_tail};
+use crate::form::{ContentForm, decode_tail};
 use crate::intents;
 use crate::object::ObjectHead;
-use crate::owner::{Owner, PartsId, UploadName};
+use crate::owner::Owner;
 use crate::rowkeys;
 use crate::upload::Part;
+
+mod parts;
+
+pub(crate) use parts::{listed_parts, listed_parts_of_kept};
 
 /// Runs a task. Returns the number of dropped rows, or `None` if another node still uses the
 /// content.
@@ -33,7 +34,7 @@ pub async fn run(
             if intents::progress_of(cluster, upload).await?.is_some() {
                 return Ok(Some(0));
             }
-            drop_unused_parts(cluster, upload, is_plain).await
+            parts::drop_unused_parts(cluster, upload, is_plain).await
         }
         GcTask::Bucket { bucket, name } => drop_uploads(cluster, bucket, name).await.map(Some),
     }
@@ -104,6 +105,15 @@ fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
     }
 }
 
+/// Returns false if the metadata of a kept version shows that its content has another form.
+fn may_have(metadata: &[u8], form: ContentForm) -> bool {
+    !codec::decode::<ObjectHead>(metadata).is_ok_and(|head| head.form != form)
+}
+
+fn may_have_tail(metadata: &[u8]) -> bool {
+    may_have(metadata, ContentForm::Tail)
+}
+
 /// Returns true if the owner's row or one of its kept versions refers to the tail. A plain read proves
 /// that they do. It does not prove that they do not.
 pub(crate) async fn has_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
@@ -114,8 +124,9 @@ pub(crate) async fn has_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Re
     if matches!(owner, Owner::Part { .. }) {
         return Ok(false);
     }
-    for (_, _, kept) in cluster.kept_versions(&row).await? {
-        if tail_in(owner, Some(kept))? == Some(*group) {
+    let mut kept = cluster.kept_versions(&row, may_have_tail);
+    while let Some((_, value)) = kept.next().await? {
+        if tail_in(owner, Some(value))? == Some(*group) {
             return Ok(true);
         }
     }
@@ -129,26 +140,24 @@ async fn drop_tail(
     (owner, group): (&Owner, &Id),
     is_plain: IsPlain<'_>,
 ) -> Result<Option<u64>, Error> {
-    if has_tail(cluster, owner, group).await? {
+    // Another replica of the owner's row had the same task before.
+    if is_dropped(cluster, group).await? || has_tail(cluster, owner, group).await? {
         return Ok(Some(0));
     }
     if is_used_elsewhere(cluster, group).await {
         return Ok(None);
     }
-    let row = rowkeys::owner(cluster, owner);
-    let Some(settled) = settle(cluster, (owner, &row), is_plain).await? else {
-        return Ok(None);
-    };
-    for value in settled {
-        if tail_in(owner, Some(value))? == Some(*group) {
-            return Ok(Some(0));
-        }
+    let is_it =
+        |value: Value| -> Result<bool, Error> { Ok(tail_in(owner, Some(value))? == Some(*group)) };
+    match settle(cluster, owner, is_plain, may_have_tail, is_it).await? {
+        None => Ok(None),
+        Some(true) => Ok(Some(0)),
+        Some(false) => drop_extents(cluster, group).await.map(Some),
     }
-    drop_extents(cluster, group).await.map(Some)
 }
 
-/// Settles an owner's row. Returns its value and, if it is an object, the kept versions. Returns `None` if
-/// the kept versions cannot be known now.
+/// Settles an owner's row. Shows its value to `is_it` and, if it is an object, the kept versions whose
+/// metadata `wanted` accepts, until that returns true. Returns `None` if the kept versions cannot be known now.
 ///
 /// A replica may hold a version in the object's row that it has still to keep. So all replicas get the
 /// row first, and the settled row then. Unless the bucket never had versions, nothing is known while one of
@@ -156,22 +165,44 @@ async fn drop_tail(
 /// current null version would be as young as the last write.
 async fn settle(
     cluster: &Cluster,
-    (owner, row): (&Owner, &RowKey),
+    owner: &Owner,
     is_plain: IsPlain<'_>,
-) -> Result<Option<Vec<Value>>, Error> {
+    wanted: fn(&[u8]) -> bool,
+    mut is_it: impl FnMut(Value) -> Result<bool, Error> + Send,
+) -> Result<Option<bool>, Error> {
+    let row = &rowkeys::owner(cluster, owner);
     let Owner::Object { bucket, .. } = owner else {
-        return Ok(Some(cluster.settle(row).await?.into_iter().collect()));
+        let settled = cluster.settle(row).await?;
+        return settled.map_or(Ok(false), is_it).map(Some);
     };
     if !bring_everywhere(cluster, (bucket, row), is_plain).await? {
         return Ok(None);
     }
-    let mut found: Vec<Value> = cluster.settle(row).await?.into_iter().collect();
+    cluster.settle(row).await?;
     if !bring_everywhere(cluster, (bucket, row), is_plain).await? {
         return Ok(None);
     }
-    let kept = cluster.kept_versions(row).await?;
-    found.extend(kept.into_iter().map(|(_, _, value)| value));
-    Ok(Some(found))
+    let current = cluster.read_stamped(row).await?;
+    let has_versions = has_versions(current.value.as_ref()) || !is_plain(bucket);
+    if let Some(value) = current.value
+        && is_it(value)?
+    {
+        return Ok(Some(true));
+    }
+    let mut kept = cluster.kept_versions(row, wanted);
+    while let Some((_, value)) = kept.next().await? {
+        if is_it(value)? {
+            return Ok(Some(true));
+        }
+    }
+    // A kept version that became current meanwhile was nowhere to be seen: it left its kept row.
+    let is_same = !has_versions || cluster.head_stamped(row).await?.stamp == current.stamp;
+    Ok(is_same.then_some(false))
+}
+
+/// Returns true if the value of an object's row was written where versions are kept.
+fn has_versions(value: Option<&Value>) -> bool {
+    value.is_some_and(|value| value.version.is_some())
 }
 
 /// Brings an object's row to all replicas. Returns true if no replica holds a version that it has still to
@@ -186,15 +217,21 @@ async fn bring_everywhere(
     }
     // This node may not have heard yet that the bucket has versions.
     let current = cluster.read(row).await?;
-    let has_versions = current.is_some_and(|value| value.version.is_some())
-        || !cluster.kept_versions(row).await?.is_empty();
+    let has_versions = has_versions(current.as_ref())
+        || cluster.kept_versions(row, |_| true).next().await?.is_some();
     Ok(!has_versions && is_plain(bucket))
 }
 
-/// Drops the extents of a tail, the last one first. Extents are committed in order, so the first
-/// absent one ends the tail. The order matters: an interrupted pass leaves the extents from 0 on,
-/// and the next pass finds all of them even if the tombstones after them are gone by then.
-async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
+/// Returns true if no extent of a tail is left.
+async fn is_dropped(cluster: &Cluster, group: &Id) -> Result<bool, Error> {
+    // It is dropped last.
+    let first = rowkeys::extent(cluster, group, 0);
+    let is_live = cluster.state(&first).await? == State::Live;
+    Ok(!is_live && live_extents(cluster, group).await?.is_empty())
+}
+
+/// Returns the extents of a tail that live. Extents are committed in order, so the first absent one ends the tail.
+async fn live_extents(cluster: &Cluster, group: &Id) -> Result<Vec<RowKey>, Error> {
     let mut live = Vec::new();
     for index in 0.. {
         let row = rowkeys::extent(cluster, group, index);
@@ -204,103 +241,17 @@ async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
             State::Live => live.push(row),
         }
     }
+    Ok(live)
+}
+
+/// Drops the extents of a tail, the last one first. The order matters: an interrupted pass leaves the extents
+/// from 0 on, and the next pass finds all of them even if the tombstones after them are gone by then.
+async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
+    let live = live_extents(cluster, group).await?;
     for row in live.iter().rev() {
         drop_row(cluster, row).await?;
     }
     Ok(live.len() as u64)
-}
-
-/// Returns the attempts that the object lists, if `upload` became the object. A plain read proves that they
-/// are needed. It does not prove that others are not.
-pub(crate) async fn listed_parts(
-    cluster: &Cluster,
-    upload: &UploadName,
-) -> Result<HashSet<Id>, Error> {
-    let object = rowkeys::object(cluster, &upload.bucket, &upload.key);
-    parts_in(cluster.read(&object).await?, &upload.id)
-}
-
-/// Returns the attempts that a kept version of the object lists, if `upload` became one.
-pub(crate) async fn listed_parts_of_kept(
-    cluster: &Cluster,
-    upload: &UploadName,
-) -> Result<HashSet<Id>, Error> {
-    let object = rowkeys::object(cluster, &upload.bucket, &upload.key);
-    let mut listed = HashSet::new();
-    for (_, _, kept) in cluster.kept_versions(&object).await? {
-        listed.extend(parts_in(Some(kept), &upload.id)?);
-    }
-    Ok(listed)
-}
-
-/// Drops the parts of an ended upload that neither the object nor a kept version lists. Only a settled row
-/// proves that they are not needed and never will be again.
-async fn drop_unused_parts(
-    cluster: &Cluster,
-    upload: &UploadName,
-    is_plain: IsPlain<'_>,
-) -> Result<Option<u64>, Error> {
-    let mut unused = parts_of(cluster, &upload.parts()).await?;
-    let listed = listed_parts(cluster, upload).await?;
-    unused.retain(|(_, attempt)| !listed.contains(attempt));
-    if unused.is_empty() {
-        return Ok(Some(0));
-    }
-    let listed = listed_parts_of_kept(cluster, upload).await?;
-    unused.retain(|(_, attempt)| !listed.contains(attempt));
-    if unused.is_empty() {
-        return Ok(Some(0));
-    }
-    if is_used_elsewhere(cluster, &upload.parts().0).await {
-        return Ok(None);
-    }
-    let row = rowkeys::object(cluster, &upload.bucket, &upload.key);
-    let owner = Owner::Object {
-        bucket: upload.bucket,
-        key: upload.key.clone(),
-    };
-    let Some(settled) = settle(cluster, (&owner, &row), is_plain).await? else {
-        return Ok(None);
-    };
-    for value in settled {
-        let listed = parts_in(Some(value), &upload.id)?;
-        unused.retain(|(_, attempt)| !listed.contains(attempt));
-    }
-    for (row, _) in &unused {
-        drop_row(cluster, row).await?;
-    }
-    Ok(Some(unused.len() as u64))
-}
-
-/// Returns the rows of an upload's parts, each with its attempt.
-async fn parts_of(cluster: &Cluster, parts: &PartsId) -> Result<Vec<(RowKey, Id)>, Error> {
-    let (prefix, partitions) = rowkeys::parts(cluster, parts);
-    let scans = partitions
-        .into_iter()
-        .map(|partition| cluster.scan_all(partition, &prefix));
-    let rows = try_join_all(scans).await?.into_iter().flatten();
-    rows.map(|row| {
-        let part: Part = codec::decode(&row.metadata).map_err(damaged_row)?;
-        Ok((row.key, part.attempt))
-    })
-    .collect()
-}
-
-/// Returns the attempts that the object lists, if `upload` became the object. `upload` is an upload
-/// of the object's bucket and key.
-fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
-    let Some(value) = value.filter(is_version) else {
-        return Ok(HashSet::new());
-    };
-    let metadata: ObjectHead = codec::decode(&value.metadata).map_err(damaged_row)?;
-    if metadata.form != ContentForm::Parts {
-        return Ok(HashSet::new());
-    }
-    let list = decode_parts(&value.payload)?;
-    if list.upload != *upload {
-        return Ok(HashSet::new());
-    }
-    Ok(list.parts.iter().map(|part| part.attempt).collect())
 }
 
 #[cfg(test)]
@@ -310,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_without_a_version_refers_to_nothing() {
+    fn a_value_without_a_version_refers_to_no_tail() {
         let void = Value {
             version: Some(Box::new(RowVersion {
                 kind: VersionKind::Void,
@@ -322,7 +273,6 @@ mod tests {
             bucket: Id([1; 16]),
             key: "k".to_owned(),
         };
-        assert_eq!(tail_in(&owner, Some(void.clone())).unwrap(), None);
-        assert!(parts_in(Some(void), &Id([2; 16])).unwrap().is_empty());
+        assert_eq!(tail_in(&owner, Some(void)).unwrap(), None);
     }
 }

@@ -31,9 +31,17 @@ async fn push(model: &Model, bytes: impl Into<Bytes>) {
     pushed.await.unwrap();
 }
 
-/// Queues a task for a tail that the object never had.
+/// Queues a task for a tail of one extent that the object never had.
 async fn push_tail(model: &Model, owner: Owner) {
-    let group = Id([9; 16]);
+    let group = model.random_id();
+    let extent = rowkeys::extent(model.cluster(), &group, 0);
+    let value = Value {
+        metadata: Bytes::from_static(b"extent"),
+        ..Value::default()
+    };
+    let how = WriteOptions::durable(Durability::Fsync);
+    let written = model.cluster().write(&extent, Some(value), how);
+    written.await.unwrap();
     push(model, codec::encode(&GcTask::Tail { owner, group })).await;
 }
 

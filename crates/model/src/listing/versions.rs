@@ -80,9 +80,12 @@ impl Model {
         query: &VersionQuery,
     ) -> Result<VersionListing, Error> {
         let mut listing = VersionListing::default();
-        if query.limit == 0 {
+        // No key has NUL, which comes behind a key in the rows.
+        if query.limit == 0 || query.prefix.contains('\0') {
             return Ok(listing);
         }
+        let cut = behind_all(query);
+        let query = cut.as_ref().unwrap_or(query);
         let lister = Lister::new(self, bucket, query);
         let mut sources = lister.sources().await?;
         let mut settled = None;
@@ -316,6 +319,17 @@ impl<'a> Lister<'a> {
             }
         }
     }
+}
+
+/// Returns a query for the same page if the marker has NUL. No key has, so the marker is behind all versions of the
+/// key that it begins with, and before all others.
+fn behind_all(query: &VersionQuery) -> Option<VersionQuery> {
+    let (key, _) = query.after_key.as_deref()?.split_once('\0')?;
+    Some(VersionQuery {
+        after_key: Some(key.to_owned()),
+        after_version: None,
+        ..query.clone()
+    })
 }
 
 fn row_key(base: &Bytes, name: &str) -> Bytes {

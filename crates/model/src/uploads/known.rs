@@ -1,28 +1,34 @@
 //! Uploads that this node remembers, so that a write of a part does not first read the upload's
-//! row.
+//! row; and parts that take no more attempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 
 use crate::owner::{PartsId, UploadName};
 use crate::upload::Upload;
 
-/// The largest number of remembered uploads. When it is reached, all are removed at once.
+/// The largest number of remembered uploads, and of remembered parts. When it is reached, all are removed at
+/// once.
 const MOST: usize = 512;
 
-/// Remembered uploads, by bucket, key and id together. Only data that never changes is remembered:
-/// a remembered upload may have ended.
+/// Remembered uploads and parts.
 #[derive(Debug, Default)]
-pub(crate) struct KnownUploads(Mutex<BTreeMap<PartsId, Upload>>);
+pub(crate) struct KnownUploads {
+    /// Uploads by bucket, key and id together. Only data that never changes is remembered: a remembered
+    /// upload may have ended.
+    uploads: Mutex<BTreeMap<PartsId, Upload>>,
+    /// The parts, by upload and number, that were sent as often as is allowed.
+    full: Mutex<BTreeSet<(PartsId, u16)>>,
+}
 
 impl KnownUploads {
     pub fn get(&self, name: &UploadName) -> Option<Upload> {
-        self.0.lock().get(&name.parts()).cloned()
+        self.uploads.lock().get(&name.parts()).cloned()
     }
 
     pub fn insert(&self, name: &UploadName, upload: &Upload) {
-        let mut known = self.0.lock();
+        let mut known = self.uploads.lock();
         if known.len() >= MOST {
             known.clear();
         }
@@ -31,6 +37,20 @@ impl KnownUploads {
 
     /// Removes an upload that has ended.
     pub fn remove(&self, name: &UploadName) {
-        self.0.lock().remove(&name.parts());
+        self.uploads.lock().remove(&name.parts());
+    }
+
+    /// Notes that a part takes no more attempts.
+    pub fn fill(&self, parts: PartsId, number: u16) {
+        let mut full = self.full.lock();
+        if full.len() >= MOST {
+            full.clear();
+        }
+        full.insert((parts, number));
+    }
+
+    /// Returns true if a part is known to take no more attempts.
+    pub fn is_full(&self, parts: PartsId, number: u16) -> bool {
+        self.full.lock().contains(&(parts, number))
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of listings of uploads and of parts.
+//! Pages of listings of uploads.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, damaged_row};
 use crate::intents;
 use crate::objects::MAX_KEY_BYTES;
 use crate::rowkeys;
-use crate::upload::{Part, Upload, UploadPage, UploadQuery};
+use crate::upload::{Upload, UploadPage, UploadQuery};
 
 /// The number of intents that a listing of uploads resolves at once.
 pub const AT_ONCE: usize = 16;
@@ -22,24 +22,6 @@ const LEAST_ROWS: usize = 8;
 const MOST_ROWS: usize = 1000;
 
 impl Model {
-    /// Returns at most `limit` parts of an upload with numbers above `after`, in order, and true if
-    /// more parts follow. Of a part that was sent several times, returns the newest attempt.
-    #[boxed]
-    pub async fn list_parts(
-        &self,
-        bucket: &Bucket,
-        upload: &Upload,
-        after: u16,
-        limit: usize,
-    ) -> Result<(Vec<Part>, bool), Error> {
-        let mut parts = self.sent_parts(bucket, &upload.key, &upload.id).await?;
-        parts.retain(|part| part.number > after);
-        parts.dedup_by_key(|part| part.number);
-        let truncated = parts.len() > limit;
-        parts.truncate(limit);
-        Ok((parts, truncated))
-    }
-
     /// Returns a page of the uploads in progress. It holds a few pages of each partition in memory, whatever
     /// the number of uploads.
     #[boxed]
@@ -49,9 +31,12 @@ impl Model {
         query: &UploadQuery,
     ) -> Result<UploadPage, Error> {
         let mut page = UploadPage::default();
-        if query.prefix.len() > MAX_KEY_BYTES {
+        // No key is that long, and none has NUL, which comes behind a key in the rows.
+        if query.prefix.len() > MAX_KEY_BYTES || query.prefix.contains('\0') {
             return Ok(page);
         }
+        let cut = behind_all(query);
+        let query = cut.as_ref().unwrap_or(query);
         let mut walk = Walk::new(self, bucket, query);
         while let Some(upload) = walk.next().await? {
             let prefix = rolled_up(&upload.key, query);
@@ -225,11 +210,22 @@ fn row_key(bucket: &Id, fields: &[&[u8]]) -> Bytes {
         .into()
 }
 
+/// Returns a query for the same page if the marker has NUL. No key has, so the marker is behind all uploads of the
+/// key that it begins with, and before all others.
+fn behind_all(query: &UploadQuery) -> Option<UploadQuery> {
+    let (key, _) = query.after_key.as_deref()?.split_once('\0')?;
+    Some(UploadQuery {
+        after_key: Some(key.to_owned()),
+        after_id: None,
+        ..query.clone()
+    })
+}
+
 /// Returns the common prefix that a key is rolled up to.
 fn rolled_up<'k>(key: &'k str, query: &UploadQuery) -> Option<&'k str> {
     let delimiter = query.delimiter.as_deref().filter(|d| !d.is_empty())?;
-    let at = key[query.prefix.len()..].find(delimiter)?;
-    Some(&key[..query.prefix.len() + at + delimiter.len()])
+    let at = key.get(query.prefix.len()..)?.find(delimiter)?;
+    key.get(..query.prefix.len() + at + delimiter.len())
 }
 
 fn is_after(upload: &Upload, prefix: Option<&str>, query: &UploadQuery) -> bool {
@@ -274,5 +270,41 @@ mod tests {
             assert!(walk.held() < most);
         }
         assert_eq!(walk.next().await.unwrap(), None);
+    }
+
+    /// The row key of an upload is its key, NUL and its id. A listing of one such prefix used to panic.
+    #[tokio::test]
+    async fn nul_in_a_prefix_or_a_marker_is_in_no_key() {
+        let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
+        let model = Model::open(cluster).await.unwrap();
+        let bucket = model.create_bucket("bucket", None).await.unwrap();
+        let mut ids = Vec::new();
+        for key in ["a", "a/b", "b"] {
+            let begun = model.create_upload(&bucket, key, None, UploadMeta::default());
+            ids.push(begun.await.unwrap().id);
+        }
+        let listed = async |query: UploadQuery| -> Vec<String> {
+            let limit = 10;
+            let query = UploadQuery { limit, ..query };
+            let page = model.list_uploads(&bucket, &query).await.unwrap();
+            let keys = page.uploads.into_iter().map(|upload| upload.key);
+            keys.chain(page.prefixes).collect()
+        };
+        for delimiter in [None, Some("/".to_owned())] {
+            let prefixed = UploadQuery {
+                prefix: "a\0".into(),
+                delimiter,
+                ..UploadQuery::default()
+            };
+            assert_eq!(listed(prefixed).await, Vec::<String>::new());
+        }
+        for after_id in [None, Some(ids[0]), Some(Id::default())] {
+            let behind = UploadQuery {
+                after_key: Some("a\0a".into()),
+                after_id,
+                ..UploadQuery::default()
+            };
+            assert_eq!(listed(behind).await, ["a/b", "b"]);
+        }
     }
 }

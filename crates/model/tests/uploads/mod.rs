@@ -291,6 +291,26 @@ async fn of_completions_and_aborts_at_once_one_takes_effect() {
     }
 }
 
+/// The clock of the first node is ahead. An attempt that it took used to be listed although another node had
+/// acknowledged a newer one.
+#[tokio::test(start_paused = true)]
+async fn the_attempt_at_a_part_that_was_acknowledged_last_is_listed() {
+    let nodes = nodes().await;
+    let (bucket, upload) = (&nodes.bucket, &nodes.upload);
+    nodes.world.set_clock_ahead(0, Duration::from_secs(4));
+    for node in [0, 1, 0, 2, 1] {
+        let mut writer = nodes.models[node].begin_part(bucket, upload, 1).unwrap();
+        writer.write(Bytes::from_static(b"again")).await.unwrap();
+        let part = writer.finish(PartMeta::default()).await.unwrap();
+        for model in &nodes.models {
+            let listed = model.list_parts(bucket, upload, 0, 10).await;
+            let (parts, _) = listed.unwrap();
+            let attempts: Vec<_> = parts.iter().map(|part| part.attempt).collect();
+            assert_eq!(attempts, [part.attempt], "sent through node {node}");
+        }
+    }
+}
+
 /// The node that began the upload has a clock that is four seconds ahead. A completion through a
 /// node with the right time used to leave the upload in progress.
 #[tokio::test(start_paused = true)]

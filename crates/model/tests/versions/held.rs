@@ -110,7 +110,7 @@ impl Locked {
                 let Some(id) = self.id(at) else { return };
                 let deleted = model.delete_version(&bucket, "key", id, bypass, Condition::Always);
                 match (self.locks[&id].protects(self.now_ms, bypass), deleted.await) {
-                    (true, deleted) => assert_eq!(deleted, Err(Error::Held)),
+                    (true, deleted) => assert_eq!(deleted, Err(Error::ProtectedByLock)),
                     (false, deleted) => {
                         deleted.unwrap();
                         self.locks.remove(&id);
@@ -131,7 +131,7 @@ impl Locked {
                 let changed = model.change_lock(&bucket, "key", Some(id), change).await;
                 let lock = self.locks.entry(id).or_default();
                 match lock.may_become(retention, self.now_ms, bypass) {
-                    false => assert_eq!(changed, Err(Error::Held)),
+                    false => assert_eq!(changed, Err(Error::ProtectedByLock)),
                     true => {
                         changed.unwrap();
                         lock.retention = retention;

@@ -9,6 +9,7 @@
 
 mod held;
 mod lagging;
+mod markers;
 mod reference;
 mod retained;
 mod stale;

@@ -185,7 +185,7 @@ impl Retained {
         let locks = &self.locks[&(key, id)];
         if locks.iter().all(|lock| lock.protects(now_ms, bypass)) {
             assert!(
-                matches!(deleted, Err(Error::Held | Error::Unavailable(_))),
+                matches!(deleted, Err(Error::ProtectedByLock | Error::Unavailable(_))),
                 "{deleted:?}"
             );
             return;
@@ -214,7 +214,7 @@ impl Retained {
                 .all(|lock| !lock.may_become(retention, now_ms, bypass))
         {
             assert!(
-                matches!(changed, Err(Error::Held | Error::Unavailable(_))),
+                matches!(changed, Err(Error::ProtectedByLock | Error::Unavailable(_))),
                 "{changed:?}"
             );
             return;
@@ -229,7 +229,7 @@ impl Retained {
         let after: Vec<ObjectLock> = after.collect();
         match changed {
             Ok(_) => *locks = after,
-            Err(Error::Held | Error::NoSuchVersion) => {}
+            Err(Error::ProtectedByLock | Error::NoSuchVersion) => {}
             // Nobody knows.
             Err(_) => locks.extend(after),
         }

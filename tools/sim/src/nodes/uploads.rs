@@ -112,20 +112,21 @@ async fn begin(world: &World, machine: usize, key: &'static str, rng: &mut Rng) 
             return;
         }
     }
-    let id = upload.id;
+    let (id, newest) = (upload.id, world.options.newest_part);
     let found = through(rng).call(PATIENCE, |model| async move {
         let bucket = client::bucket(&model, bucket).await?;
-        let sent = model.sent_parts(&bucket, key, &id);
+        let is_meant = |part: &Part| newest || is_last(part, base);
+        let sent = model.sent_parts(&bucket, key, &id, &is_meant);
         Ok::<_, client::Fault>(sent.await?)
     });
-    let Called::Answered(Ok(found)) = found.await else {
+    let Called::Answered(Ok(parts)) = found.await else {
         return;
     };
-    let Some(parts) = chosen(&found, base, world.options.newest_part) else {
+    if parts.len() != 2 {
         return world.violation(format!(
             "{base} of {key} lacks a part that was acknowledged"
         ));
-    };
+    }
     world.record().uploads.push(Shared {
         bucket,
         key,
@@ -139,14 +140,11 @@ async fn begin(world: &World, machine: usize, key: &'static str, rng: &mut Rng) 
     });
 }
 
-/// Returns the last attempt of each part that the client sent: its tag chooses among the attempts.
-fn chosen(found: &[Part], base: u32, newest: bool) -> Option<Vec<Part>> {
+/// Returns true for the last attempt at a part that the client sent: its tag chooses among the attempts.
+fn is_last(part: &Part, base: u32) -> bool {
     let [second, _, first] = client::parts_of(base);
-    let chosen = [first, second].into_iter().map(|sent| {
-        let is_it = |part: &&Part| part.number == sent.number && (newest || part.etag == sent.etag);
-        found.iter().find(is_it).cloned()
-    });
-    chosen.collect()
+    let mut last = [first, second].into_iter();
+    last.any(|sent| part.number == sent.number && part.etag == sent.etag)
 }
 
 /// Sends a part of another content under the id of an upload, in the bucket that the upload is not

@@ -1,12 +1,11 @@
-//! Reading the content of a version, and all kept versions.
+//! Reading the content of a version.
 
 use std::sync::Arc;
 
-use archipel_base::{Id, boxed};
-use archipel_storage::{ListEntry, ListQuery, RowKey, Value, VersionName};
+use archipel_base::boxed;
+use archipel_storage::{RowKey, VersionName};
 
 use crate::data::Data;
-use crate::data::list::damaged;
 use crate::data::rows::OpenRow;
 use crate::error::Error;
 use crate::node::replica::cell_of;
@@ -15,45 +14,6 @@ use crate::register::Bounds;
 use crate::register::versions::{self, VersionReport};
 
 impl Data {
-    /// Returns all kept versions of an object that live. A version whose deletion only a minority shows is looked at, and
-    /// that settles whether it lives.
-    #[boxed]
-    pub async fn kept_versions(
-        self: &Arc<Data>,
-        row: &RowKey,
-    ) -> Result<Vec<(VersionName, Id, Value)>, Error> {
-        let Some(prefix) = (self.replica.hooks().kept_prefix)(row) else {
-            return Ok(Vec::new());
-        };
-        let (mut query, mut kept) = (ListQuery::new(row.partition, prefix), Vec::new());
-        loop {
-            let (page, unsettled) = self.newest_page(query.clone()).await?;
-            if !page.damaged.is_empty() {
-                return Err(damaged(&page));
-            }
-            for entry in page.entries {
-                let ListEntry::Row { key, metadata } = entry else {
-                    continue;
-                };
-                let Some((_, name)) = crate::split_kept(&key) else {
-                    continue;
-                };
-                if metadata.is_live() {
-                    let partition = row.partition;
-                    let version = self.read_whole(&RowKey { partition, key }, true).await?;
-                    kept.extend(version.value.map(|value| (name, version.write, value)));
-                } else if unsettled.contains(&key) {
-                    let report = self.version_of(row, name).await?;
-                    kept.extend(report.and_then(|seen| Some((name, seen.write, seen.value?))));
-                }
-            }
-            match page.next {
-                Some(next) => query.start = next,
-                None => return Ok(kept),
-            }
-        }
-    }
-
     /// Opens a version of an object: returns its value, and a pin that keeps the blocks of its
     /// payload readable. Takes as many rounds as [`version_of`](Data::version_of).
     #[boxed]

@@ -221,7 +221,7 @@ async fn perform(
             .await
         {
             Ok(_) => Ok(Reply::Done),
-            Err(Error::Held) => Ok(Reply::Refused),
+            Err(Error::ProtectedByLock) => Ok(Reply::Refused),
             Err(error) => Err(error.into()),
         },
         Call::Hold(id, on) => lock(model, bucket, (key, id), LockChange::LegalHold(on)).await,
@@ -235,7 +235,7 @@ async fn perform(
                 bypass: false,
             };
             match lock(model, bucket, (key, id), change).await {
-                Err(Fault::Error(Error::Held)) => Ok(Reply::Refused),
+                Err(Fault::Error(Error::ProtectedByLock)) => Ok(Reply::Refused),
                 reply => reply,
             }
         }
