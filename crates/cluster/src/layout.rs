@@ -293,12 +293,11 @@ impl Epoch {
             .collect()
     }
 
-    /// Returns true if nothing waits for this store any more.
+    /// Returns true if nothing waits for this store any more. It may have been skipped in one incarnation
+    /// and count in a later one.
     pub fn is_skipped(&self, store: &StoreName) -> bool {
-        self.config
-            .skipped
-            .iter()
-            .any(|member| member.node == *store)
+        let mut skipped = self.config.skipped.iter();
+        skipped.any(|member| member.node == *store) && self.incarnation_of(store).is_none()
     }
 
     /// Returns the incarnation of a store in the live versions.

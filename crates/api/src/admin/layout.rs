@@ -54,7 +54,7 @@ async fn describe(admin: &Admin) -> Result<LayoutInfo, Refusal> {
         nodes: describe_nodes(newest),
         staged,
         staged_unknown,
-        progress: cluster.layouts().progress_of(&epoch).map(describe_progress),
+        progress: describe_progress(admin, cluster.layouts().progress_of(&epoch)).await,
     })
 }
 
@@ -339,8 +339,20 @@ fn describe_nodes(layout: &Layout) -> Vec<LayoutNode> {
     nodes
 }
 
-pub(super) fn describe_progress(progress: Progress) -> ProgressInfo {
-    ProgressInfo {
+/// Describes the progress of a change, if one is under way. A row that cannot be moved is named as
+/// operators know it, too.
+pub(super) async fn describe_progress(
+    admin: &Admin,
+    progress: Option<Progress>,
+) -> Option<ProgressInfo> {
+    let mut progress = progress?;
+    if let (Some(row), Some(trouble)) = (&progress.row, &mut progress.trouble) {
+        let name = admin.model.name_of_row(row).await;
+        if !trouble.contains(&name) {
+            *trouble = format!("{trouble} (the row is {name})");
+        }
+    }
+    Some(ProgressInfo {
         from_version: progress.from_version,
         to_version: progress.to_version,
         partitions: progress.partitions,
@@ -348,7 +360,7 @@ pub(super) fn describe_progress(progress: Progress) -> ProgressInfo {
         rows: progress.rows,
         trouble: progress.trouble,
         driver: progress.driver.to_string(),
-    }
+    })
 }
 
 fn shown_redundancy(redundancy: layout::Redundancy) -> Redundancy {

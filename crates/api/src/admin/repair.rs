@@ -56,7 +56,7 @@ pub(super) async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
     let verified: VerifyInfo = verify::describe(admin);
     RepairInfo {
         advice: condition.map(|status| status.advice).unwrap_or_default(),
-        moving: cluster.layouts().progress().map(layout::describe_progress),
+        moving: layout::describe_progress(admin, cluster.layouts().progress()).await,
         nodes: told,
         verified_ms: verified.ended_ms,
         verified_problems: verified.problems(),

@@ -4,20 +4,14 @@
 //! the epoch, which it needs to be taken in. [`layout::admission`](crate::layout) has the list.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use archipel_base::{NodeId, boxed};
-use tokio::time::{Instant, timeout};
 
 use super::LayoutChanges;
-use super::change::{epoch_of, no_layout, refused, successor_row};
+use super::change::{no_layout, refused};
 use crate::error::Error;
 use crate::layout::{Epoch, MAX_ADMITTED};
 
-/// The shortest pause between two looks for a newer epoch because of strangers.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The time limit of a look.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of attempts at a change of the list while others change the layout.
 const TRIES: u32 = 10;
 
@@ -41,7 +35,8 @@ impl LayoutChanges {
                 )
             });
         }
-        self.epochs.settled().await;
+        let settled = self.epochs.settled().await;
+        settled.map_err(|error| error.to_string())?;
         if !admits() {
             self.look_for_successor().await;
         }
@@ -52,30 +47,6 @@ impl LayoutChanges {
                  {short}, or archipel node admit {short}"
             )
         })
-    }
-
-    /// Learns the epochs that succeeded the known one, from the rows that decide. So a node that a
-    /// newer layout took in is heard, and nobody needs to believe it.
-    pub(crate) async fn look_for_successor(&self) {
-        let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|at| at.elapsed() < LOOK_INTERVAL) {
-            return;
-        }
-        while let Some(epoch) = self.epoch() {
-            let row = successor_row(epoch.number());
-            let Ok(Ok(Some(value))) = timeout(LOOK_TIMEOUT, self.read(&row)).await else {
-                break;
-            };
-            let learnt = match epoch_of(&value) {
-                Ok(next) => self.learn(next).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = learnt {
-                tracing::warn!(%error, "a newer layout cannot be learnt");
-                break;
-            }
-        }
-        *looked = Some(Instant::now());
     }
 
     /// Lets other nodes answer a node that is in no layout. It counts on each node once that has

@@ -16,16 +16,14 @@ use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, RowKey, Value};
 use bytes::{BufMut, Bytes, BytesMut};
-use parking_lot::Mutex;
 
-use super::rebalance::{Work, moved};
+use super::rebalance::moved;
 pub use super::staged::{LayoutChange, Staged};
 use crate::data::decision::Decision;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Role};
 use crate::reconfigure::LayoutChanges;
-use crate::register::{self, epoch};
 
 /// The key of the row of staged changes, in the control partition.
 const STAGED: &[u8] = b"ls";
@@ -56,6 +54,8 @@ pub struct Progress {
     pub rows: u64,
     /// The reason why the change does not continue, if it does not.
     pub trouble: Option<String>,
+    /// The row that `trouble` names, if it is about rows that cannot be moved.
+    pub row: Option<RowKey>,
     /// The node that moves the data, or will as soon as it answers.
     pub driver: NodeId,
 }
@@ -110,12 +110,20 @@ impl LayoutChanges {
     /// Stages changes, in addition to the staged ones.
     ///
     /// # Errors
-    /// [`archipel_storage::Error::Refused`] for a change that makes no sense.
+    /// [`archipel_storage::Error::Refused`] for a change that makes no sense, and if a newer layout is in
+    /// force than this node knew: its operator has not seen it.
     #[boxed]
     pub async fn stage(&self, changes: Vec<LayoutChange>) -> Result<Staged, Error> {
-        let epoch = self.epoch().ok_or_else(no_layout)?;
-        let next = epoch.newest().version + 1;
+        let known = self.epoch().ok_or_else(no_layout)?;
         changes.iter().try_for_each(check)?;
+        // An earlier change that this one discards or edits must not come into force later.
+        let epoch = self.last_epoch().await?;
+        if epoch.newest().version != known.newest().version {
+            return Err(refused(
+                "a newer layout than this node knew is in force; fix: archipel layout show, and try again",
+            ));
+        }
+        let next = epoch.newest().version + 1;
         let row = control_row(Bytes::from_static(STAGED));
         let how = WriteOptions::durable(Durability::Fsync);
         self.update(&row, how, |current| {
@@ -193,40 +201,6 @@ impl LayoutChanges {
         }
     }
 
-    /// Writes the successor of an epoch, unless there is one, and learns the successor. Returns
-    /// true if it is this proposal.
-    pub(crate) async fn succeed(&self, epoch: &Epoch, proposal: Epoch) -> Result<bool, Error> {
-        let value = Value {
-            metadata: self.now_ms().to_be_bytes().to_vec().into(),
-            payload: Payload::Inline(proposal.encode().into()),
-            usage: None,
-            version: None,
-        };
-        let row = successor_row(epoch.number());
-        let found = Mutex::new(None);
-        let decided =
-            self.update(&row, WriteOptions::durable(Durability::Fsync), |current| {
-                match epoch::succeed(current, value.clone()) {
-                    register::Decision::Write(proposal) => Decision::Write(proposal),
-                    register::Decision::Keep => {
-                        *found.lock() = current.cloned();
-                        Decision::Abort(())
-                    }
-                }
-            })
-            .await?;
-        let ours = decided.is_ok();
-        let other = found.lock().take();
-        let next = match other.filter(|_| !ours) {
-            None => proposal,
-            Some(value) => epoch_of(&value)?,
-        };
-        let ours = ours || next == epoch_of(&value)?;
-        self.learn(next).await?;
-        self.tell_epoch().await;
-        Ok(ours)
-    }
-
     /// Returns the progress of a layout change; `None` if none is under way.
     pub fn progress(&self) -> Option<Progress> {
         let epoch = self.epoch()?;
@@ -239,12 +213,7 @@ impl LayoutChanges {
         if !epoch.is_changing() {
             return None;
         }
-        let work = self.rebalance.look();
-        let work = if work.epoch == epoch.number() {
-            work
-        } else {
-            Work::default()
-        };
+        let work = self.rebalance.shown(epoch.number());
         // Nobody drives the change as long as this node hears of no node of the newest version.
         // Then the change has not ended, and a caller that waits for its end must not be told so.
         let driver = self.driver(epoch);
@@ -260,6 +229,7 @@ impl LayoutChanges {
             done: work.done,
             rows: work.rows,
             trouble,
+            row: work.row,
             driver: driver.or_else(|| first.min())?,
         })
     }

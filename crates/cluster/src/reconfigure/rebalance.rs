@@ -1,26 +1,30 @@
 //! The rebalancer: it moves data when the layout changes, and then retires the oldest version.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `partition` | moves the rows of one partition |
+//! | `ranges` | lists them at their replicas, one range of keys after another |
+//! | `work` | what is done in an epoch, and what cannot be moved |
 
+mod partition;
 mod ranges;
+mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId, boxed};
-use archipel_storage::{ListQuery, RowKey};
-use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::future::try_join_all;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::layout::{Epoch, Layout, StoreName, all_partitions, next_level};
 use crate::reconfigure::LayoutChanges;
 use crate::reconfigure::change::refused;
-use crate::register::epoch::Retirement;
-use crate::register::{ReplicaSet, Rules, versions};
-use ranges::{Listed, too_few};
+use crate::register::Rules;
+use work::{Shown, Work};
 
 /// The number of partitions that are moved at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -31,6 +35,8 @@ const JOINING: Duration = Duration::from_secs(5);
 const JOINING_LOOK: Duration = Duration::from_millis(100);
 /// The interval at which a node looks for data to move.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// The interval at which the driver looks for a successor of the epoch that nobody told.
+const SUCCESSOR_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The rebalancer's progress.
 #[derive(Default)]
@@ -40,25 +46,14 @@ pub(crate) struct Rebalance {
     rules: Mutex<Rules>,
 }
 
-#[derive(Clone, Default)]
-pub(crate) struct Work {
-    pub epoch: u64,
-    pub done: u32,
-    pub rows: u64,
-    pub trouble: Option<String>,
-    /// The most keys of one partition that were held at once.
-    #[cfg(test)]
-    pub most_held: usize,
-}
-
 impl Rebalance {
-    fn note(&self, change: impl FnOnce(&mut Work)) {
-        change(&mut self.work.lock());
+    pub(super) fn note<T>(&self, change: impl FnOnce(&mut Work) -> T) -> T {
+        change(&mut self.work.lock())
     }
 
-    pub fn look(&self) -> Work {
-        let work = self.work.lock();
-        work.clone()
+    /// Returns what operators see of the work in an epoch.
+    pub fn shown(&self, epoch: u64) -> Shown {
+        self.work.lock().shown(epoch)
     }
 }
 
@@ -75,6 +70,8 @@ impl LayoutChanges {
     #[boxed]
     pub async fn run_rebalance(&self) {
         let mut epochs = self.epoch_changes();
+        // The epoch in which this node last looked for a successor, and when.
+        let mut looked = (0, Instant::now());
         loop {
             let _ = tokio::time::timeout(INTERVAL, epochs.changed()).await;
             let Some(epoch) = self.epoch() else {
@@ -83,16 +80,24 @@ impl LayoutChanges {
             if self.driver(&epoch) != Some(self.me().node) {
                 continue;
             }
+            // Another driver may have retired the older version and told nobody.
+            let begins = epoch.is_changing() && looked.0 != epoch.number();
+            if begins || looked.1.elapsed() >= SUCCESSOR_INTERVAL {
+                looked = (epoch.number(), Instant::now());
+                self.learn_successors().await;
+                if self.epochs.in_force() > epoch.number() {
+                    self.tell_epoch().await;
+                    continue;
+                }
+            }
             if !epoch.is_changing() {
                 if let Err(error) = self.raise_level(&epoch).await {
                     tracing::warn!(%error, "the feature level cannot be raised; it is tried again");
                 }
                 continue;
             }
-            if let Err(error) = self.retire_oldest(&epoch).await {
-                tracing::warn!(%error, "the layout change cannot continue; it is tried again");
-                self.rebalance
-                    .note(|work| work.trouble = Some(error.to_string()));
+            if let Err(why) = self.retire_oldest(&epoch).await {
+                tracing::warn!(%why, "the layout change cannot continue; it is tried again");
             }
         }
     }
@@ -120,13 +125,20 @@ impl LayoutChanges {
     /// Checks that the nodes which a layout takes in can serve.
     ///
     /// # Errors
-    /// [`archipel_storage::Error::Refused`] if one does not learn layouts, or is too old.
+    /// [`archipel_storage::Error::Refused`] if one does not learn layouts, is too old, or has another store
+    /// than the layout names.
     pub(crate) async fn check_new(&self, epoch: &Epoch, layout: &Layout) -> Result<(), Error> {
         // A node whose disk was lost comes with a new store, and knows no layout either.
         let has = |store: &StoreName| epoch.newest().roles.iter().any(|role| role.store == *store);
         let stores = layout.roles.iter().map(|role| role.store);
-        for StoreName { node, .. } in stores.filter(|store| !has(store)) {
-            let short = node.short();
+        for store in stores.filter(|store| !has(store)) {
+            let (node, short) = (store.node, store.node.short());
+            if self.has_other_store(&store) {
+                return Err(refused(format!(
+                    "node {short}: it has another store by now, and the staged one is gone; fix: archipel \
+                     layout assign {short}, and apply that"
+                )));
+            }
             if self.is_lagging(&node) || !self.learns_layout(&node).await {
                 return Err(refused(format!(
                     "node {short}: it does not learn the layout, so it would hold nothing; fix, on that \
@@ -182,95 +194,36 @@ impl LayoutChanges {
         nodes.filter(here).min()
     }
 
-    /// Moves the data of the oldest version, and then retires that version.
-    async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), Error> {
-        let partitions = moved(epoch);
-        self.rebalance.note(|work| {
-            // The trouble of the last try is shown until this try has gone further.
-            let before = work.trouble.take();
-            let trouble = before.filter(|_| work.epoch == epoch.number());
-            *work = Work {
-                epoch: epoch.number(),
-                trouble,
-                ..Work::default()
-            }
-        });
-        let mut moves = stream::iter(partitions)
+    /// Moves the data of the oldest version, and then retires that version. A partition that fails holds up
+    /// no other, and one that is done in this epoch is not done again.
+    ///
+    /// # Errors
+    /// The reason why the version cannot retire yet. The next try does the rest.
+    async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), String> {
+        let (number, all) = (epoch.number(), moved(epoch));
+        let left = self.rebalance.note(|work| work.begin(number, all));
+        let mut moves = stream::iter(left)
             .map(|partition| self.move_partition(epoch, partition))
             .buffer_unordered(PARTITIONS_AT_ONCE);
-        while let Some(moved) = moves.next().await {
-            moved?;
-            self.rebalance.note(|work| work.done += 1);
+        while let Some((partition, moved)) = moves.next().await {
+            if self.epochs.in_force() != number {
+                // The work begins again in the newer epoch.
+                return Ok(());
+            }
+            self.rebalance.note(|work| work.ended(partition, moved));
         }
         drop(moves);
+        if let Some(failure) = self.rebalance.note(|work| work.failure()) {
+            return Err(failure);
+        }
         let Some(proposal) = epoch.without_oldest() else {
             return Ok(());
         };
-        self.succeed(epoch, proposal).await.map(|_| ())
-    }
-
-    /// Brings the rows of a partition to all reachable replicas of all live versions, and to a quorum at
-    /// least. It lists one range of keys after another, so that it holds a page of each replica at most.
-    ///
-    /// Only replicas that have listed all ranges count. A version that another one displaces moves to a
-    /// later key within a replica. So a replica that lists all keys in order shows it, and two that each
-    /// list a part may not.
-    async fn move_partition(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Error> {
-        let group = self.group(partition)?;
-        if group.epoch != epoch.number() {
-            return Err(Error::Unavailable("the layout changed meanwhile".into()));
-        }
-        let all = group.oldest.iter();
-        let mut listing = all.fold(ReplicaSet::EMPTY, |all, set| all.union(*set));
-        let mut start = Some(ListQuery::new(partition, Bytes::new()).start);
-        while let Some(from) = start {
-            let range = self.list_range(&group, listing, from).await?;
-            let mut retirement: Retirement<Listed> = Retirement::of(group.oldest.clone());
-            listing = ReplicaSet::EMPTY;
-            for (index, rows) in range.pages {
-                listing.insert(index);
-                retirement.on_listed(index, rows);
-            }
-            #[cfg(test)]
-            self.rebalance
-                .note(|work| work.most_held = work.most_held.max(range.held));
-            loop {
-                let batch = retirement.open_keys(self.options.sizes.moved_rows);
-                if batch.is_empty() {
-                    break;
-                }
-                let units = batch.chunks(self.options.sizes.unit_rows).map(|unit| {
-                    let moves = unit.iter().map(|listed| self.move_row(partition, listed));
-                    self.throttle.run(try_join_all(moves))
-                });
-                try_join_all(units).await?;
-                self.rebalance.note(|work| work.rows += batch.len() as u64);
-                batch
-                    .into_iter()
-                    .for_each(|listed| retirement.on_read(listed));
-            }
-            if !retirement.is_complete(Rules::CORRECT) {
-                return Err(too_few());
-            }
-            start = range.next;
-        }
-        Ok(())
-    }
-
-    /// Brings a row to the replicas of all live versions, and the version of an object that was listed in
-    /// it.
-    async fn move_row(&self, partition: PartitionId, (key, name): &Listed) -> Result<(), Error> {
-        let key = key.clone();
-        let row = RowKey { partition, key };
-        if let Some((object, name)) = (self.replica.hooks().kept_in)(&row) {
-            return self.replicate_version(&object, name).await;
-        }
-        let newest = self.replicate(&row).await?;
-        let rules = *self.rebalance.rules.lock();
-        if versions::moves_apart(rules, *name, newest.name) {
-            self.replicate_version(&row, *name).await?;
-        }
-        Ok(())
+        let retired = self.succeed(epoch, proposal).await;
+        let retired = retired.map(drop).map_err(|error| error.to_string());
+        self.rebalance
+            .note(|work| work.trouble = retired.clone().err());
+        retired
     }
 }
 

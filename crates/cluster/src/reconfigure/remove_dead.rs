@@ -17,7 +17,7 @@ use crate::layout::{Epoch, PARTITIONS, StoreName};
 use crate::node::wire::method;
 use crate::reconfigure::LayoutChanges;
 use crate::reconfigure::change::{no_layout, refused};
-use crate::register::epoch::{may_lose, quorum_of};
+use crate::register::epoch::{Member, may_lose, quorum_of};
 
 /// The time that a node which is said to be lost has to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -69,12 +69,10 @@ impl LayoutChanges {
     pub async fn removal_risk(&self, node: &NodeId) -> Result<Risk, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let store = skippable(&epoch, node)?;
-        let me = self.me().node;
-        let peers = self.peers.as_ref();
-        let answers = |other: &NodeId| {
-            *other == me || peers.is_some_and(|peers| !peers.directory.is_suspected(other))
-        };
-        if answers(node) || self.answers_now(node).await {
+        let answers = |store: &StoreName| !self.is_away(store);
+        // A node that answers with another store has lost this one.
+        let is_lost = self.has_other_store(&store);
+        if !is_lost && (answers(&store) || self.answers_now(node).await) {
             let short = node.short();
             return Err(refused(format!(
                 "node {short} answers, so it is not lost; fix: let it run until its data has moved, or \
@@ -114,42 +112,48 @@ impl LayoutChanges {
     }
 }
 
-/// Returns the store of a node that may be removed.
+/// Returns the store of a node that may be removed: the oldest one that a layout version waits for and the
+/// newest version does not have. The newest version may have another store of the same node.
 fn skippable(epoch: &Epoch, node: &NodeId) -> Result<StoreName, Error> {
     let short = node.short();
-    if epoch.newest().role_of(node).is_some() {
-        return Err(refused(format!(
-            "node {short} is in the newest layout version; fix: archipel layout remove {short}, apply \
-             that, and look again"
-        )));
+    let (newest, roles) = (epoch.newest(), epoch.layouts.iter().flat_map(|l| &l.roles));
+    let all = roles
+        .map(|role| role.store)
+        .filter(|store| store.node == *node);
+    let is_kept = |store: &StoreName| newest.roles.iter().any(|role| role.store == *store);
+    let mut left = all.filter(|store| !is_kept(store)).peekable();
+    let was_left = left.peek().is_some();
+    if let Some(store) = left.find(|store| !epoch.is_skipped(store)) {
+        return Ok(store);
     }
-    let older = epoch.layouts.iter().find_map(|l| l.role_of(node));
-    let role = older.ok_or_else(|| {
-        refused(format!(
+    Err(refused(match () {
+        () if newest.role_of(node).is_some() => format!(
+            "node {short} is in the newest layout version; fix: archipel layout remove {short}, or assign \
+             it if it has a new store, apply that, and look again"
+        ),
+        () if was_left => format!("node {short} is removed already"),
+        () => format!(
             "node {short}: no layout version waits for it; fix: see in archipel layout show what a \
              change waits for"
-        ))
-    })?;
-    if epoch.is_skipped(&role.store) {
-        Err(refused(format!("node {short} is removed already")))
-    } else {
-        Ok(role.store)
-    }
+        ),
+    }))
 }
 
 /// Returns what is left without `store`.
-fn risk(epoch: &Epoch, store: StoreName, answers: &dyn Fn(&NodeId) -> bool) -> Risk {
+fn risk(epoch: &Epoch, store: StoreName, answers: &dyn Fn(&StoreName) -> bool) -> Risk {
     let mut partitions = BTreeMap::new();
     for partition in (0..PARTITIONS).map(PartitionId) {
         if let Some(position) = position(epoch, partition, &store, answers) {
             *partitions.entry(position).or_default() += 1;
         }
     }
-    let mut older = epoch.layouts.iter();
-    let oldest = older.find(|layout| layout.role_of(&store.node).is_some());
+    let waits =
+        |member: &Member<StoreName>| member.node == store && !epoch.config.skipped.contains(member);
+    let mut versions = epoch.layouts.iter().zip(&epoch.config.live);
+    let oldest = versions.find(|(_, members)| members.iter().any(waits));
     Risk {
         store,
-        version: oldest.map_or(0, |layout| layout.version),
+        version: oldest.map_or(0, |(layout, _)| layout.version),
         partitions,
         control: position(epoch, PartitionId::CONTROL, &store, answers),
     }
@@ -162,7 +166,7 @@ fn position(
     epoch: &Epoch,
     partition: PartitionId,
     store: &StoreName,
-    answers: &dyn Fn(&NodeId) -> bool,
+    answers: &dyn Fn(&StoreName) -> bool,
 ) -> Option<Position> {
     let mut kept = false;
     for (layout, replicas) in epoch.layouts.iter().zip(epoch.replicas(partition)) {
@@ -172,7 +176,7 @@ fn position(
             continue;
         }
         let left = replicas.iter().filter(|member| member.node != *store);
-        let answering = left.clone().filter(|member| answers(&member.node.node));
+        let answering = left.clone().filter(|member| answers(&member.node));
         return Some(Position {
             copies,
             left: left.clone().count(),
@@ -190,7 +194,7 @@ impl Risk {
         let count: u32 = self.partitions.values().sum();
         let mut lines = vec![format!(
             "node {short} has a copy of {count} of {PARTITIONS} partitions in layout version \
-             {version}, and does not answer"
+             {version}, in a store that does not answer"
         )];
         let each = self.partitions.iter();
         lines.extend(each.map(|(position, count)| {

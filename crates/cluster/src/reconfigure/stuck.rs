@@ -13,7 +13,7 @@ use archipel_base::NodeId;
 use super::LayoutChanges;
 use super::change::refused;
 use crate::error::Error;
-use crate::layout::{Epoch, Layout, MAX_LIVE, MAX_REPLICAS, all_partitions};
+use crate::layout::{Epoch, Layout, MAX_LIVE, MAX_REPLICAS, StoreName, all_partitions};
 use crate::register::ReplicaSet;
 
 impl LayoutChanges {
@@ -23,11 +23,7 @@ impl LayoutChanges {
     /// [`archipel_storage::Error::Refused`] unless the change is stuck and would not be with this
     /// layout.
     pub(super) fn check_replaces(&self, epoch: &Epoch, layout: &Layout) -> Result<(), Error> {
-        let me = self.me().node;
-        let peers = self.peers.as_ref();
-        let is_away = |node: &NodeId| {
-            *node != me && peers.is_none_or(|peers| peers.directory.is_suspected(node))
-        };
+        let is_away = |store: &StoreName| self.is_away(store);
         if !epoch.is_changing() {
             return Ok(());
         }
@@ -42,8 +38,10 @@ impl LayoutChanges {
             let shorts: Vec<String> = silent.iter().map(NodeId::short).collect();
             let shorts = shorts.join(" ");
             return Err(refused(format!(
-                "a layout change is under way, which {shorts} hold up: they do not answer, and the staged \
-                 layout would wait for them as well; fix: start them again, or archipel layout remove {shorts}"
+                "a layout change is under way, which {shorts} hold up: they do not answer, or have lost the \
+                 store that the staged layout names, and that layout would wait for them as well; fix: start \
+                 them again, archipel layout assign them with their new store, or archipel layout remove \
+                 {shorts}"
             )));
         }
         if !has_room(epoch, layout) {
@@ -65,11 +63,11 @@ fn has_room(epoch: &Epoch, layout: &Layout) -> bool {
     epoch.layouts.len() < MAX_LIVE && live + widest(layout) + MAX_REPLICAS <= ReplicaSet::MAX
 }
 
-/// Returns the nodes that are away and without which a partition of a layout has no majority.
-fn blocking(layout: &Layout, is_away: &dyn Fn(&NodeId) -> bool) -> BTreeSet<NodeId> {
+/// Returns the nodes whose stores are away and without which a partition of a layout has no majority.
+fn blocking(layout: &Layout, is_away: &dyn Fn(&StoreName) -> bool) -> BTreeSet<NodeId> {
     let roles = layout.roles.iter();
     let nodes: Vec<(NodeId, bool)> = roles
-        .map(|role| (role.store.node, is_away(&role.store.node)))
+        .map(|role| (role.store.node, is_away(&role.store)))
         .collect();
     let mut blocking = BTreeSet::new();
     for partition in all_partitions() {
@@ -83,3 +81,6 @@ fn blocking(layout: &Layout, is_away: &dyn Fn(&NodeId) -> bool) -> BTreeSet<Node
     }
     blocking
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,8 +41,8 @@ fn without_the_fourth(replicas: u8) -> Epoch {
     first.with_next(layout(2, replicas, &[1, 2, 3]))
 }
 
-fn all_but(dead: &'static [u8]) -> impl Fn(&NodeId) -> bool {
-    move |node| !dead.contains(&node.0[0])
+fn all_but(dead: &'static [u8]) -> impl Fn(&StoreName) -> bool {
+    move |store| !dead.contains(&store.node.0[0])
 }
 
 #[test]
@@ -127,6 +127,41 @@ fn only_a_dead_node_outside_the_newest_layout_is_removed() {
         assert!(skippable(epoch, &store(node).node).is_err(), "{node}");
     }
     assert_eq!(epoch.skipping(&store(1)), None);
+}
+
+/// The node came back with new disks, and the newest version has them.
+#[test]
+fn a_store_is_removed_although_the_newest_layout_has_another_one_of_its_node() {
+    let new = StoreName {
+        store: Id([99; 16]),
+        ..store(4)
+    };
+    let mut with_new = layout(2, 2, &[1, 2, 3, 4]);
+    with_new.roles[3].store = new;
+    let first = Epoch::first(Id([9; 16]), layout(1, 2, &[1, 2, 3, 4]));
+    let epoch = first.with_next(with_new);
+    assert_eq!(skippable(&epoch, &store(4).node).unwrap(), store(4));
+    let one = risk(&epoch, store(4), &|store| *store != self::store(4));
+    assert_eq!((one.version, one.may_lose()), (1, false));
+    assert!(one.partitions.keys().all(|position| position.goes_on()));
+    let skipped = epoch.skipping(&store(4)).unwrap();
+    assert!(skippable(&skipped, &store(4).node).is_err());
+    assert!(skipped.incarnation_of(&new).is_some());
+}
+
+/// All of it happens while one change is stuck.
+#[test]
+fn a_store_that_was_let_in_again_and_lost_again_is_removed_again() {
+    let removed = without_the_fourth(2).skipping(&store(4)).unwrap();
+    assert!(removed.is_skipped(&store(4)));
+    let back = removed.with_next(layout(3, 2, &[1, 2, 3, 4]));
+    assert!(!back.is_skipped(&store(4)));
+    let lost = back.with_next(layout(4, 2, &[1, 2, 3]));
+    assert_eq!(skippable(&lost, &store(4).node).unwrap(), store(4));
+    assert_eq!(risk(&lost, store(4), &all_but(&[4])).version, 3);
+    let again = lost.skipping(&store(4)).unwrap();
+    assert!(again.is_skipped(&store(4)));
+    assert!(skippable(&again, &store(4).node).is_err());
 }
 
 /// The remaining copies of five are the three of the newer version. A write that one of them and the
