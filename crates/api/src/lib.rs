@@ -1,11 +1,18 @@
-//! The endpoints: [`s3`] and [`k2v`] for users' clients, [`web`] for the visitors of websites, [`admin`]
-//! for operators. Requests to `s3`, `k2v` and `web` go the same way, `s3::endpoint`. `web` answers with the
-//! parts of `s3` that read objects, and `k2v` builds on what `s3` has for any signed request; else they do not
-//! know one another. `iam` and `sts` manage users and give out temporary credentials; they are behind the
-//! address of `s3`.
-//! [`fetch`] gets small documents of other services; [`webhook`] posts messages to them.
-//! [`serve`] opens endpoints for users on listeners. [`audit`] writes down the requests of all endpoints;
-//! [`times`] writes times.
+//! The HTTP endpoints: S3, IAM, STS, K2V, websites and the admin API.
+//!
+//! S3, K2V and websites share one request path, `s3::endpoint`. IAM and STS are served on the address
+//! of S3.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`s3`] | the S3 API, and the request path that S3, K2V and websites share |
+//! | [`k2v`], [`web`] | the K2V API; buckets as websites |
+//! | `iam`, `sts` | AWS's IAM and STS |
+//! | [`admin`] | the admin API |
+//! | [`serve`] | listeners, TLS, limits of connections |
+//! | [`audit`] | the audit log |
+//! | [`fetch`], [`webhook`] | gets documents of other services; posts messages to them |
+//! | [`times`] | formats times |
 
 pub mod admin;
 pub mod audit;

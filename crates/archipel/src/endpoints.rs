@@ -96,8 +96,8 @@ pub fn web(
 
 /// HTTP/2: the polls that one connection may have. Each takes little memory.
 const K2V_STREAMS: u32 = 256;
-/// HTTP/1.1: the least that hyper can do with. It reads into one buffer of this size then, and else,
-/// because its first read takes only the beginning, into one of twice the size.
+/// HTTP/1.1: the smallest read buffer that hyper accepts. With a larger limit it would take a buffer of
+/// twice this size, because its first read gets only the beginning of a head.
 const K2V_HEAD_BYTES: usize = 8 << 10;
 
 /// Creates the K2V API on `model`, with its metrics in `registry`.

@@ -27,8 +27,8 @@ use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
 use crate::{
-    acme, audit, background, certificates, endpoints, event_targets, first_start, listeners,
-    metrics, model, socket, storage, traces,
+    acme, audit, background, certificates, disks, endpoints, event_targets, first_start, listeners,
+    metrics, model, snapshots, socket, storage, traces,
 };
 
 /// The threads for blocking work outside storage: name lookups and small files.
@@ -88,8 +88,8 @@ impl Node {
         let addresses = listeners.addresses()?;
         let settings = Arc::new(settings);
         let identity = Identity::load(&settings.data_dir)?;
-        let storage = storage::open(settings.clone(), &identity).await;
-        let storage = storage.map_err(|why| identity.withdraw(&settings.data_dir, why))?;
+        snapshots::remove_remains(settings.clone()).await;
+        let storage = storage::open(settings.clone(), &identity).await?;
         let store = storage.store.clone();
         let links = match &settings.cluster.network {
             None => None,
@@ -123,7 +123,9 @@ impl Node {
             background.spawn(certificates::watch(files, tls.clone()));
         }
         let acme = acme::start(&settings, tls.as_ref(), &model, &clock, &mut background);
-        for warning in listeners::plain_text(&settings, addresses) {
+        let mut warnings = listeners::plain_text(&settings, addresses);
+        warnings.extend(disks::on_one_file_system(&settings.disks));
+        for warning in warnings {
             tracing::warn!("{warning}");
         }
         let mut node = Node {

@@ -98,7 +98,7 @@ pub enum Error {
     NoBucketLock,
     /// Object lock protects the version.
     #[error("object lock protects the version")]
-    Held,
+    ProtectedByLock,
     /// The bucket would hold more than its quota allows. Deletions still work.
     #[error("{0}")]
     QuotaExceeded(String),
@@ -126,7 +126,7 @@ pub enum Error {
     Damaged(String),
     /// A causality token or a seen marker is not one that was given out for this item or range.
     #[error("the causality token or seen marker was not given out for this item or range")]
-    InvalidToken,
+    InvalidCausalityToken,
     /// The item has too many concurrent values.
     #[error(
         "the item has too many concurrent values: read it, and insert with its causality token"
@@ -134,7 +134,7 @@ pub enum Error {
     TooManyValues,
     /// The answer would be too large.
     #[error("the answer would be too large: ask for less at once")]
-    TooMuch,
+    AnswerTooLarge,
     /// The content is encrypted by a customer's key, which is missing.
     #[error("the content is encrypted by a key that the request does not give")]
     KeyNeeded,
@@ -165,7 +165,7 @@ impl From<cluster::Error> for Error {
             cluster::Error::Unavailable(why) => Error::Unavailable(why),
             cluster::Error::Overtaken => Error::Unavailable(error.to_string()),
             cluster::Error::Guarded => Error::NoSuchUpload,
-            cluster::Error::Held => Error::Held,
+            cluster::Error::Held => Error::ProtectedByLock,
             cluster::Error::Storage(error) => error.into(),
         }
     }

@@ -73,11 +73,11 @@ impl Model {
     pub fn expiry_status(&self) -> ExpiryStatus {
         let day_ms = self.day_ms();
         // Read before the rest: a walk that no longer waits is seen to run.
-        let asked = *self.0.expiry.asked.lock();
+        let asked = *self.inner.expiry.asked.lock();
         ExpiryStatus {
             day_ms,
             waiting: asked.answered < asked.walks,
-            ..*self.0.expiry.status.lock()
+            ..*self.inner.expiry.status.lock()
         }
     }
 
@@ -93,7 +93,7 @@ impl Model {
             }
             tokio::select! {
                 () = tokio::time::sleep(tick) => {}
-                () = self.0.expiry.wake.notified() => {}
+                () = self.inner.expiry.wake.notified() => {}
             }
         }
     }
@@ -101,7 +101,7 @@ impl Model {
     /// Applies all rules once more on this node, as soon as the walk under way, if there is one, has
     /// ended.
     pub fn start_expiry(&self) {
-        let expiry = &self.0.expiry;
+        let expiry = &self.inner.expiry;
         expiry.asked.lock().walks += 1;
         expiry.wake.notify_one();
     }
@@ -109,7 +109,7 @@ impl Model {
     /// Applies no more rules on this node until the next day, or until a walk is asked for. Returns
     /// false if no walk runs.
     pub fn stop_expiry(&self) -> bool {
-        let expiry = &self.0.expiry;
+        let expiry = &self.inner.expiry;
         let day = self.now_ms() / self.day_ms();
         let mut asked = expiry.asked.lock();
         asked.stopped = Some((day, asked.walks));
@@ -120,7 +120,7 @@ impl Model {
 
     /// Returns true if nothing more is to be walked today.
     fn is_expiry_stopped(&self) -> bool {
-        self.0.expiry.is_stopped(self.now_ms() / self.day_ms())
+        self.inner.expiry.is_stopped(self.now_ms() / self.day_ms())
     }
 
     /// Walks what has not been walked today under the present rules. Does nothing while the time is
@@ -133,27 +133,27 @@ impl Model {
         if self.is_expiry_stopped() {
             return Ok(());
         }
-        let walks = self.0.expiry.asked.lock().walks;
+        let walks = self.inner.expiry.asked.lock().walks;
         let rules = self.present_rules(day, walks)?;
         progress.begin(self, &rules).await?;
         let due = self.due_units(&rules, progress);
         let next_ms = (!rules.is_empty()).then(|| (day + 1).saturating_mul(self.day_ms()));
-        self.0.expiry.change(|status| {
+        self.inner.expiry.change(|status| {
             status.buckets = rules.len() as u64;
             status.next_ms = next_ms;
         });
         if due.is_empty() {
-            self.0.expiry.answer(walks);
+            self.inner.expiry.answer(walks);
             return Ok(());
         }
-        self.0.expiry.change(|status| {
+        self.inner.expiry.change(|status| {
             status.running = true;
             status.began_ms = self.now_ms();
             (status.parts, status.parts_done) = (due.len() as u64, 0);
         });
-        self.0.expiry.answer(walks);
+        self.inner.expiry.answer(walks);
         let walked = self.walk_all(due, &rules, progress).await;
-        self.0.expiry.change(|status| {
+        self.inner.expiry.change(|status| {
             status.running = false;
             status.ended_ms = self.now_ms();
         });
@@ -218,7 +218,7 @@ impl Model {
                 true => progress.done(unit, *hash),
                 false => progress.leave_hole(),
             }
-            self.0.expiry.change(|status| status.parts_done += 1);
+            self.inner.expiry.change(|status| status.parts_done += 1);
         }
         progress.end(self).await
     }
@@ -301,7 +301,7 @@ impl Model {
     }
 
     fn count_expiry(&self, count: impl FnOnce(&mut ExpiryCounts)) {
-        self.0.expiry.change(|status| count(&mut status.counts));
+        self.inner.expiry.change(|status| count(&mut status.counts));
     }
 }
 

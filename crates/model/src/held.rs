@@ -7,7 +7,7 @@ use crate::lock::Taking;
 use crate::object::ObjectHead;
 use crate::version::VersionId;
 
-/// Returns what the replicas are asked to permit for a version.
+/// Encodes the change of a version that its replicas must permit.
 pub fn taking(what: Taking, id: VersionId) -> archipel_cluster::Taking {
     archipel_cluster::Taking {
         from: id.at(),

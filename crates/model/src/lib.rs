@@ -12,33 +12,41 @@
 //! - A grant counts for one incarnation of an access key. A key that is deleted and imported again
 //!   gets no old grant back.
 //!
-//! | module | what it holds |
+//! A module in the singular (`upload`) defines data, the one in the plural (`uploads`) the operations.
+//!
+//! | data | what it holds |
 //! |---|---|
-//! | [`error`] | errors |
-//! | `options` | the choices of a node's model |
-//! | [`checksum`], `form`, `owner` | what rows say of content: checksum, form, owner |
+//! | [`error`], `options` | errors; the choices of a node's model |
 //! | `rowkeys`, `names` | keys of rows; names of rows for people |
-//! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
-//! | [`website`], [`notification`] | a bucket's website, and its event notifications, as data |
-//! | [`version`], [`lock`] | ids of versions; object lock: rules as data |
-//! | [`token`] | tokens of the admin API as data |
-//! | `held` | what replicas refuse to give up of a protected version |
-//! | `in_use` | content that this process writes or reads |
-//! | `intents` | an upload points to the write of the object that completes or aborts it |
-//! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
-//! | `content`, `reader` | writes and reads content |
-//! | [`certificates`] | certificates from an authority, and the account there |
-//! | `cipher`, [`encryption`] | the cipher of content; encrypted content and its keys |
+//! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads |
+//! | [`version`], [`lock`] | ids of versions; the rules of object lock |
+//! | [`access`], [`token`] | access rules of a bucket; tokens of the admin API |
+//! | [`website`], [`notification`], [`lifecycle`], `quota` | other settings of a bucket |
+//!
+//! | operations | what it holds |
+//! |---|---|
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
-//! | `versions`, `version_rows` | operations on versions of objects |
+//! | `versions`, `version_rows`, `held` | operations on versions of objects; what replicas refuse to give up |
 //! | [`listing`] | listings of objects |
 //! | [`k2v`] | items with causality: the values of the K2V API |
-//! | [`access`] | what a bucket says about access |
 //! | [`identity`] | users, groups, roles, policies, temporary credentials |
 //! | [`events`] | events that wait for delivery, their targets; clients that listen |
+//! | `room` | how the partitions of a bucket share its quota |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
-//! | `quota`, `room` | the most that a bucket may hold: as data; how partitions share it |
-//! | [`lifecycle`], `expiry` | lifecycle rules; removes what they make expire |
+//! | `intents` | an upload points to the write of the object that completes or aborts it |
+//! | [`certificates`] | certificates from an authority, and the account there |
+//!
+//! | content | what it holds |
+//! |---|---|
+//! | `content`, `reader` | writes and reads content |
+//! | [`checksum`], `form`, `owner` | what rows say of content: checksum, form, owner |
+//! | `cipher`, [`encryption`] | the cipher of content; encrypted content and its keys |
+//! | `in_use` | content that this process writes or reads |
+//!
+//! | background work | what it does |
+//! |---|---|
+//! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
+//! | `expiry` | removes what lifecycle rules make expire |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +111,7 @@ pub use cipher::{CustomerKey, DataKey, Encryption, EncryptionKind};
 pub use control::check_access_key;
 pub use encryption::keyring::RingSecrets;
 pub use encryption::rotation::{KnownRing, RingKeyStatus, RingStatus, SweepCounts};
-pub use encryption::{Encrypt, Sealing};
+pub use encryption::{DefaultEncryption, Encrypt, Sealing};
 pub use error::Error;
 pub use events::{
     Cause, Creation, DeliverEvent, Event, EventListener, EventTarget, Interest, TargetStatus,
@@ -159,7 +167,11 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The operations of the product on one node. Cheap to clone.
 #[derive(Clone)]
-pub struct Model(Arc<Inner>, Option<Arc<Cause>>);
+pub struct Model {
+    inner: Arc<Inner>,
+    /// The cause of the changes through this handle, which events tell.
+    cause: Option<Arc<Cause>>,
+}
 
 struct Inner {
     cluster: Cluster,
@@ -219,7 +231,7 @@ impl Model {
             extent_blocks: options.extent_blocks.max(1),
             events: Events::default(),
         });
-        let model = Model(inner, None);
+        let model = Model { inner, cause: None };
         model.listen();
         let in_use = model.in_use().clone();
         let is_used =
@@ -278,7 +290,7 @@ impl Model {
 
     /// Returns true while grants of deleted access keys, users and roles are being removed.
     #[must_use]
-    pub fn drops_dead_grants(&self) -> bool {
+    pub fn is_dropping_dead_grants(&self) -> bool {
         self.control().dead_grants.are_left()
     }
 
@@ -298,13 +310,16 @@ impl Model {
 
     /// Returns a handle whose changes of objects have this cause. Events tell it.
     #[must_use]
-    pub fn because(&self, cause: Cause) -> Model {
-        Model(self.0.clone(), Some(Arc::new(cause)))
+    pub fn with_cause(&self, cause: Cause) -> Model {
+        Model {
+            inner: self.inner.clone(),
+            cause: Some(Arc::new(cause)),
+        }
     }
 
     /// Names the user or role that causes changes through this handle, once it is known.
     pub fn acts_for(&self, principal: &str) {
-        if let Some(cause) = &self.1 {
+        if let Some(cause) = &self.cause {
             // The first name stays.
             let _ = cause.principal.set(principal.to_owned());
         }
@@ -312,44 +327,44 @@ impl Model {
 
     /// Returns the cluster below, for status and metrics.
     pub fn cluster(&self) -> &Cluster {
-        &self.0.cluster
+        &self.inner.cluster
     }
 
     pub(crate) fn control(&self) -> &Control {
-        &self.0.control
+        &self.inner.control
     }
 
     pub(crate) fn keyring(&self) -> &Keyring {
-        &self.0.keyring
+        &self.inner.keyring
     }
 
     pub(crate) fn in_use(&self) -> &Arc<InUse> {
-        &self.0.in_use
+        &self.inner.in_use
     }
 
     pub(crate) fn wake_gc(&self) {
-        self.0.gc_wake.notify_one();
+        self.inner.gc_wake.notify_one();
     }
 
     pub(crate) fn durability(&self, bucket: &Bucket) -> Durability {
-        bucket.durability(self.0.cluster.default_durability())
+        bucket.durability(self.inner.cluster.default_durability())
     }
 
     pub(crate) fn random_id(&self) -> Id {
-        self.0.cluster.random_id()
+        self.inner.cluster.random_id()
     }
 
     pub(crate) fn fill_random(&self, bytes: &mut [u8]) {
-        self.0.cluster.fill_random(bytes);
+        self.inner.cluster.fill_random(bytes);
     }
 
     /// Returns the length of a day of lifecycle rules in milliseconds.
     pub fn day_ms(&self) -> u64 {
-        self.0.day_ms
+        self.inner.day_ms
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
-        self.0.cluster.now_ms()
+        self.inner.cluster.now_ms()
     }
 }
 

@@ -2,23 +2,13 @@
 //! versions or without.
 
 use archipel_base::{Stamp, boxed};
+/// The version that a write makes.
+pub use archipel_cluster::Versioning as Making;
 use archipel_cluster::{
-    Cluster, Current, Decision, Error, Guard, OpenRow, VersionDecision, VersionSeen, Versioning,
-    WriteOptions,
+    Cluster, Current, Decision, Error, Guard, OpenRow, VersionDecision, VersionSeen, WriteOptions,
 };
 use archipel_storage::{RowKey, Value, VersionName};
 use parking_lot::Mutex;
-
-/// The version that a write makes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Making {
-    /// The object, in a bucket that never had versions.
-    Plain,
-    /// The null version.
-    Null,
-    /// A version with an id of its own.
-    New,
-}
 
 /// Writes an object's row.
 #[boxed]
@@ -30,7 +20,7 @@ pub async fn write(
     making: Making,
 ) -> Result<Stamp, Error> {
     let how = WriteOptions {
-        versioning: versioning(making),
+        versioning: making,
         ..how
     };
     cluster.write(row, value, how).await
@@ -46,7 +36,7 @@ pub async fn update<E: Send>(
     decide: impl Fn(Current<'_>) -> Decision<E> + Send + Sync,
 ) -> Result<Result<Stamp, E>, Error> {
     let how = WriteOptions {
-        versioning: versioning(making),
+        versioning: making,
         ..how
     };
     if making == Making::New {
@@ -59,14 +49,6 @@ pub async fn update<E: Send>(
     };
     let written = cluster.update_stamped(row, how, noting).await?;
     Ok(written.map(|()| own.into_inner()))
-}
-
-fn versioning(making: Making) -> Versioning {
-    match making {
-        Making::Plain => Versioning::Plain,
-        Making::Null => Versioning::Null,
-        Making::New => Versioning::New,
-    }
 }
 
 /// Returns a version, without its payload.

@@ -155,7 +155,7 @@ impl Model {
     /// `bypass` lifts governance.
     ///
     /// # Errors
-    /// [`Error::Held`] if object lock protects the version; the error of the condition's test, which
+    /// [`Error::ProtectedByLock`] if object lock protects the version; the error of the condition's test, which
     /// sees the version.
     #[boxed]
     pub async fn delete_version(
@@ -196,7 +196,7 @@ impl Model {
             };
             was_marker.store(head.is_marker, std::sync::atomic::Ordering::Relaxed);
             match head.lock.protects(self.now_ms(), bypass) {
-                true => VersionDecision::Abort(Some(Error::Held)),
+                true => VersionDecision::Abort(Some(Error::ProtectedByLock)),
                 false => VersionDecision::Kill,
             }
         };

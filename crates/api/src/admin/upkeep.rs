@@ -70,7 +70,7 @@ async fn gc_info(admin: &Admin) -> Option<GcInfo> {
     match tokio::time::timeout(STATUS_TIMEOUT, admin.model.gc_tasks()).await {
         Ok(Ok(tasks)) => Some(GcInfo {
             tasks,
-            dead_grants: admin.model.drops_dead_grants(),
+            dead_grants: admin.model.is_dropping_dead_grants(),
         }),
         Ok(Err(error)) => {
             tracing::warn!(%error, "the queue of garbage collection cannot be read");

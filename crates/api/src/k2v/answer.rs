@@ -123,7 +123,7 @@ pub fn token_text(token: &[u8]) -> String {
 /// [`Code::InvalidArgument`].
 pub fn token(text: &str) -> S3Result<Bytes> {
     let decoded = URL_SAFE_NO_PAD.decode(text.trim());
-    let decoded = decoded.map_err(|_| archipel_model::Error::InvalidToken)?;
+    let decoded = decoded.map_err(|_| archipel_model::Error::InvalidCausalityToken)?;
     Ok(decoded.into())
 }
 

@@ -310,22 +310,25 @@ impl From<archipel_model::Error> for S3Error {
             E::NoSuchVersion => Code::NoSuchVersion.into(),
             E::NoSuchUpload => Code::NoSuchUpload.into(),
             E::PublicAccessBlocked => {
-                let why = "Access Denied: the bucket's Public Access Block does not allow public access";
+                let why = "Access Denied: the bucket's Public Access Block does not allow public \
+                           access";
                 S3Error::new(Code::AccessDenied, why)
             }
             E::LockKeepsVersions => {
-                let why = "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.";
+                let why = "An Object Lock configuration is present on this bucket, so the versioning \
+                           state cannot be changed.";
                 S3Error::new(Code::InvalidBucketState, why)
             }
             E::LockNeedsVersions => {
-                let why = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration";
+                let why = "Versioning must be 'Enabled' on the bucket to apply a Object Lock \
+                           configuration";
                 S3Error::new(Code::InvalidBucketState, why)
             }
             E::NoBucketLock => {
                 let why = "Bucket is missing Object Lock Configuration";
                 S3Error::new(Code::InvalidRequest, why)
             }
-            E::Held => {
+            E::ProtectedByLock => {
                 let why = "Access Denied because object protected by object lock.";
                 S3Error::new(Code::AccessDenied, why)
             }
@@ -343,27 +346,37 @@ impl From<archipel_model::Error> for S3Error {
             },
             E::QuotaExceeded(why) => S3Error::new(Code::QuotaExceeded, why.clone()),
             E::KeyNeeded => {
-                let why = "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.";
+                let why = "The object was stored using a form of Server Side Encryption. The correct \
+                           parameters must be provided to retrieve the object.";
                 S3Error::new(Code::InvalidRequest, why)
             }
             E::WrongKey => Code::AccessDenied.into(),
             E::NoMasterKey(_) => because(Code::ServiceUnavailable),
             E::Unavailable(_) => because(Code::ServiceUnavailable),
             E::Unconfirmed(_) => S3Error {
-                message: "This node does not know the present buckets and access keys. Try again, or on another node.".into(),
+                message:
+                    "This node does not know the present buckets and access keys. Try again, or \
+                          on another node."
+                        .into(),
                 ..because(Code::ServiceUnavailable)
             },
             E::Busy(_) => because(Code::SlowDown),
             E::InvalidSession => Code::InvalidToken.into(),
             E::SessionExpired => Code::ExpiredToken.into(),
-            E::NoSuchEntity(why) | E::EntityExists(why) | E::EntityInUse(why) | E::LimitExceeded(why) => {
-                S3Error::new(Code::InvalidArgument, why.clone())
-            }
+            E::NoSuchEntity(why)
+            | E::EntityExists(why)
+            | E::EntityInUse(why)
+            | E::LimitExceeded(why) => S3Error::new(Code::InvalidArgument, why.clone()),
             E::TooLarge => Code::EntityTooLarge.into(),
-            E::InvalidToken => S3Error::new(Code::InvalidRequest, error.to_string()),
+            E::InvalidCausalityToken => S3Error::new(Code::InvalidRequest, error.to_string()),
             E::TooManyValues => S3Error::new(Code::InvalidRequest, error.to_string()),
-            E::TooMuch => S3Error::new(Code::InvalidRequest, error.to_string()),
-            E::AccessKeyExists | E::NoSuchToken | E::NoSuchAlias | E::OwnName | E::Damaged(_) | E::Internal(_) => because(Code::InternalError),
+            E::AnswerTooLarge => S3Error::new(Code::InvalidRequest, error.to_string()),
+            E::AccessKeyExists
+            | E::NoSuchToken
+            | E::NoSuchAlias
+            | E::OwnName
+            | E::Damaged(_)
+            | E::Internal(_) => because(Code::InternalError),
         }
     }
 }

@@ -264,9 +264,9 @@ impl Model {
 
     /// Subscribes to changes by other nodes.
     pub(crate) fn listen(&self) {
-        let model = Arc::downgrade(&self.0);
+        let model = Arc::downgrade(&self.inner);
         self.cluster().on_notice(move |key: Bytes| {
-            let model = model.upgrade().map(|inner| Model(inner, None));
+            let model = model.upgrade().map(|inner| Model { inner, cause: None });
             Box::pin(async move {
                 let Some(model) = model else { return false };
                 let read = model.reread(&key).await;

@@ -62,8 +62,8 @@ impl Model {
             .await
     }
 
-    /// Creates a bucket with tags as [`create_bucket_with`](Model::create_bucket_with) does, for whom an
-    /// access key acts: the key itself, its user, or the role of its session.
+    /// Creates a bucket with tags as [`create_bucket_with`](Model::create_bucket_with) does. Its owner is
+    /// the identity that an access key acts for: the key itself, its user, or the role of its session.
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner;
@@ -93,7 +93,7 @@ impl Model {
     /// have not heard of the last buckets, may create a few more. A bucket that exists is for the
     /// caller to refuse.
     fn check_number(&self, name: &str, owner: &Reference) -> Result<(), Error> {
-        let most = self.0.buckets_per_user;
+        let most = self.inner.buckets_per_user;
         let is_own = |bucket: &Arc<Bucket>| {
             let grant = bucket.grants.get(&owner.name);
             grant.is_some_and(|grant| grant.is_owner() && grant.incarnation == owner.incarnation)
@@ -109,7 +109,7 @@ impl Model {
         Ok(())
     }
 
-    /// Returns for whom an access key acts that is there.
+    /// Returns the identity that an existing access key acts for.
     async fn present_owner(&self, id: &str) -> Result<Option<Reference>, Error> {
         let key = self.refresh_access_key(id).await?;
         let key = key.ok_or(Error::NoSuchAccessKey)?;

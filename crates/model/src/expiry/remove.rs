@@ -66,7 +66,10 @@ impl Model {
                 Tried::Removed
             }
             Err(
-                Error::PreconditionFailed | Error::NoSuchUpload | Error::NoSuchBucket | Error::Held,
+                Error::PreconditionFailed
+                | Error::NoSuchUpload
+                | Error::NoSuchBucket
+                | Error::ProtectedByLock,
             ) => {
                 self.count_expiry(|counts| counts.skipped += 1);
                 Tried::Kept
@@ -193,7 +196,7 @@ impl Model {
             let head = head.filter(|head| head.version == write);
             let head = head.ok_or(Error::PreconditionFailed)?;
             if head.lock.protects(self.now_ms(), false) {
-                return Err(Error::Held);
+                return Err(Error::ProtectedByLock);
             }
             test(versions, head)
         };

@@ -145,7 +145,7 @@ pub(super) fn forgotten(seen: Token) -> Token {
 /// The value must not get a dot below it: a later insert with the same token would replace it unseen.
 fn too_new(seen: Token, now_ms: u64) -> Error {
     if seen.stamp.millis() > now_ms + CLOCKS_APART_MS {
-        return Error::InvalidToken;
+        return Error::InvalidCausalityToken;
     }
     Error::Unavailable("the causality token is of a node whose clock is ahead; try again".into())
 }
@@ -189,7 +189,7 @@ impl Model {
     /// take one round trip.
     ///
     /// # Errors
-    /// [`Error::TooMuch`] if the values of all items have more than `most_bytes`; nothing more is read
+    /// [`Error::AnswerTooLarge`] if the values of all items have more than `most_bytes`; nothing more is read
     /// then.
     #[boxed]
     pub async fn read_items(
@@ -201,11 +201,11 @@ impl Model {
         let bytes = &AtomicUsize::new(0);
         let reads = names.iter().map(|name| async move {
             // The semaphore is never closed.
-            let _room = self.0.batched.acquire().await.ok();
+            let _room = self.inner.batched.acquire().await.ok();
             let item = self.read_item(bucket, name).await?;
             let more = item.as_ref().map_or(0, Item::bytes);
             match bytes.fetch_add(more, Ordering::Relaxed) + more > most_bytes {
-                true => Err(Error::TooMuch),
+                true => Err(Error::AnswerTooLarge),
                 false => Ok(item),
             }
         });
@@ -232,7 +232,7 @@ impl Model {
     /// others stay beside the new one. It takes two round trips.
     ///
     /// # Errors
-    /// [`Error::InvalidToken`], [`Error::TooLarge`], [`Error::TooManyValues`];
+    /// [`Error::InvalidCausalityToken`], [`Error::TooLarge`], [`Error::TooManyValues`];
     /// [`Error::NoSuchBucket`] if the bucket was deleted meanwhile.
     #[boxed]
     pub async fn insert_item(&self, bucket: &Bucket, insert: &Insert) -> Result<(), Error> {
@@ -327,7 +327,7 @@ impl Model {
     /// if it does not change in time.
     ///
     /// # Errors
-    /// [`Error::InvalidToken`].
+    /// [`Error::InvalidCausalityToken`].
     #[boxed]
     pub async fn poll_item(
         &self,

@@ -47,11 +47,11 @@ impl Marker {
     /// Decodes a marker that a client presents for a partition key.
     ///
     /// # Errors
-    /// [`Error::InvalidToken`] if the marker was not given out for this partition key.
+    /// [`Error::InvalidCausalityToken`] if the marker was not given out for this partition key.
     pub fn decode(bytes: &[u8], bucket: &Id, pk: &str) -> Result<Marker, Error> {
-        let encoded: Encoded = codec::decode(bytes).map_err(|_| Error::InvalidToken)?;
+        let encoded: Encoded = codec::decode(bytes).map_err(|_| Error::InvalidCausalityToken)?;
         if encoded.check != check(bucket, pk, &encoded.items) {
-            return Err(Error::InvalidToken);
+            return Err(Error::InvalidCausalityToken);
         }
         let item = |(sk, stamp, tombstone)| (sk, Token { stamp, tombstone });
         Ok(Marker(encoded.items.into_iter().map(item).collect()))

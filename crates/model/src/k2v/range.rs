@@ -280,7 +280,12 @@ impl Model {
                 .collect();
             // All of it at once: batches that each held a part and waited for more could wait for
             // each other for ever. The semaphore is never closed.
-            let _room = self.0.batched.acquire_many(queries.len() as u32).await.ok();
+            let _room = self
+                .inner
+                .batched
+                .acquire_many(queries.len() as u32)
+                .await
+                .ok();
             let lists = queries.chunks(RANGES_TOGETHER);
             let pages = try_join_all(lists.map(|some| self.cluster().list_all(some))).await?;
             let pages = pages.into_iter().flatten();

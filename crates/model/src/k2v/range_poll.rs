@@ -31,7 +31,7 @@ impl Model {
     /// count.
     ///
     /// # Errors
-    /// [`Error::InvalidToken`]; [`Error::InvalidName`] for a range with more than
+    /// [`Error::InvalidCausalityToken`]; [`Error::InvalidName`] for a range with more than
     /// [`MAX_POLLED_ITEMS`].
     #[boxed]
     pub async fn poll_range(

@@ -116,7 +116,7 @@ async fn tokens_decide_what_is_replaced() {
     assert_eq!(texts(&now), ["e"]);
     let foreign = insert("p", "t", Some(&now.token), "f");
     let refused = model.insert_item(&bucket, &foreign).await;
-    assert_eq!(refused, Err(Error::InvalidToken));
+    assert_eq!(refused, Err(Error::InvalidCausalityToken));
     let report = model.cluster().store().verify().await.unwrap();
     assert!(report.is_clean(), "{report:?}");
 }

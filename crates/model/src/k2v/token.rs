@@ -39,9 +39,9 @@ impl Token {
     /// Decodes a token that a client presents for an item.
     ///
     /// # Errors
-    /// [`Error::InvalidToken`] if the token was not given out for this item of this bucket.
+    /// [`Error::InvalidCausalityToken`] if the token was not given out for this item of this bucket.
     pub fn decode(bytes: &[u8], bucket: &Id, name: &ItemName) -> Result<Token, Error> {
-        Token::read(bytes, bucket, name).ok_or(Error::InvalidToken)
+        Token::read(bytes, bucket, name).ok_or(Error::InvalidCausalityToken)
     }
 
     fn read(bytes: &[u8], bucket: &Id, name: &ItemName) -> Option<Token> {

@@ -67,7 +67,7 @@ impl Model {
     /// To protect the null version takes all replicas.
     ///
     /// # Errors
-    /// [`Error::Held`] if the present protection does not allow it; [`Error::NoBucketLock`]; and as
+    /// [`Error::ProtectedByLock`] if the present protection does not allow it; [`Error::NoBucketLock`]; and as
     /// [`set_object_tags`](Model::set_object_tags).
     #[boxed]
     pub async fn change_lock(
@@ -87,7 +87,7 @@ impl Model {
             }
             LockChange::Retention { retention, bypass } => {
                 if !head.lock.may_become(retention, self.now_ms(), bypass) {
-                    return Err(Error::Held);
+                    return Err(Error::ProtectedByLock);
                 }
                 head.lock.retention = retention;
                 Ok(())

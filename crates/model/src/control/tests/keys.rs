@@ -106,7 +106,7 @@ async fn a_deleted_key_with_many_grants_is_unknown_on_all_nodes_at_once() {
         let buckets = model.buckets().unwrap();
         buckets.iter().filter(|b| !b.grants.is_empty()).count()
     };
-    while model.drops_dead_grants() {
+    while model.is_dropping_dead_grants() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(granted(&model), 0);

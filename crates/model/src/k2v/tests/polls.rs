@@ -61,7 +61,7 @@ async fn rounds_are_as_promised() {
         let fitting = model.read_items(&bucket, &names, all).await;
         assert!(fitting.is_ok());
         let refused = model.read_items(&bucket, &names, all - 1).await;
-        assert_eq!(refused.err(), Some(Error::TooMuch));
+        assert_eq!(refused.err(), Some(Error::AnswerTooLarge));
         assert_eq!(read.0, 1, "{count} items: {read:?}");
     }
     let began = Instant::now();
@@ -146,7 +146,7 @@ async fn a_poll_ends_when_its_time_is_over() {
     let polled = model.poll_item(&bucket, &item, &seen.token, time).await;
     assert_eq!(texts(&polled.unwrap().unwrap()), ["-"]);
     let wrong = model.poll_item(&bucket, &item, b"wrong", time).await;
-    assert_eq!(wrong, Err(Error::InvalidToken));
+    assert_eq!(wrong, Err(Error::InvalidCausalityToken));
 }
 
 /// Writers at all nodes, links that are cut for a while, and pollers that follow one item from value
