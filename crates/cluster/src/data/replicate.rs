@@ -19,8 +19,8 @@ use crate::node::replica::versions::kept_row;
 use crate::node::wire::RowCall;
 use crate::register::{Answer, ReplicaSet, Request, Version, versions};
 
-/// The time for which further replicas may tell what they hold of a row, once a quorum has told. One that is
-/// later, because its disk hangs for example, gets the row later.
+/// The time for which further replicas may tell the rebalancer what they hold of a row, once a quorum has
+/// told. One that is later, because its disk hangs for example, gets the row later.
 const LATE: Duration = Duration::from_secs(1);
 
 /// A row that was brought to its replicas.
@@ -32,9 +32,27 @@ pub struct Replicated {
 }
 
 impl Data {
-    /// Brings a row to all of its reachable replicas, and to a quorum at least.
+    /// Brings a row to all of its reachable replicas, and to a quorum at least. It waits for each as long as
+    /// a call may take: garbage is dropped once all have the row, however late one of them answers.
     #[boxed]
     pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<Replicated, Error> {
+        self.replicate_within(key, None).await
+    }
+
+    /// Does the same for the rebalancer, and does not wait for replicas that tell late what they hold.
+    #[boxed]
+    pub(crate) async fn replicate_soon(
+        self: &Arc<Data>,
+        key: &RowKey,
+    ) -> Result<Replicated, Error> {
+        self.replicate_within(key, Some(LATE)).await
+    }
+
+    async fn replicate_within(
+        self: &Arc<Data>,
+        key: &RowKey,
+        late: Option<Duration>,
+    ) -> Result<Replicated, Error> {
         let version = self.read_whole(key, true).await?;
         let name = versions::name_of(version.value.as_ref());
         if version.stamp == Stamp::ZERO {
@@ -44,12 +62,13 @@ impl Data {
             });
         }
         let group = self.group(key.partition)?;
-        let holders = self.bring_to_all(&group, key, &version).await;
+        let holders = self.bring_to_all(&group, key, &version, late).await;
         let everywhere = group.quorums.all().without(holders).is_empty();
         Ok(Replicated { everywhere, name })
     }
 
-    /// Brings a version of an object to all reachable replicas, and to a quorum at least.
+    /// Brings a version of an object to all reachable replicas, and to a quorum at least, for the
+    /// rebalancer.
     ///
     /// A replica holds it in the object's row or in the kept row. So the kept row is not read as any
     /// other row: a replica without it may hold the version.
@@ -74,7 +93,8 @@ impl Data {
             }
             let group = self.group(row.partition)?;
             let version = versions::copy_of(&report);
-            let holders = self.bring_to_all(&group, &kept, &version).await;
+            let brought = self.bring_to_all(&group, &kept, &version, Some(LATE));
+            let holders = brought.await;
             if seen.is_final || group.quorums.is_quorum(holders) {
                 return Ok(());
             }
@@ -97,14 +117,16 @@ impl Data {
         group: &Group,
         key: &RowKey,
         version: &Version<Value>,
+        late: Option<Duration>,
     ) -> ReplicaSet {
         let here = self.replicas_here(group);
-        let holders = self.bring_to(here, group, key, version).await;
+        let holders = self.bring_to(here, group, (key, version), late).await;
         if group.quorums.is_quorum(holders) {
             return holders;
         }
         let away = group.quorums.all().without(here);
-        holders.union(self.bring_to(away, group, key, version).await)
+        let others = self.bring_to(away, group, (key, version), late);
+        holders.union(others.await)
     }
 
     /// Brings a version of a row to some replicas. Returns those that hold it, or a newer one.
@@ -116,10 +138,10 @@ impl Data {
         self: &Arc<Data>,
         replicas: ReplicaSet,
         group: &Group,
-        key: &RowKey,
-        version: &Version<Value>,
+        (key, version): (&RowKey, &Version<Value>),
+        late: Option<Duration>,
     ) -> ReplicaSet {
-        let told = self.who_holds(replicas, group, key, version.stamp);
+        let told = self.who_holds(replicas, group, (key, version.stamp), late);
         let (mut holders, lacking) = told.await;
         let writes = lacking.iter().map(|index| async move {
             let write = Request::Write {
@@ -142,13 +164,13 @@ impl Data {
     }
 
     /// Returns which of these replicas hold a row under this stamp or a newer one, and which of them do not.
-    /// Once a quorum has told, the others have little time.
+    /// Once a quorum has told, the others have only the time `late`, if it is given.
     async fn who_holds(
         self: &Arc<Data>,
         replicas: ReplicaSet,
         group: &Group,
-        key: &RowKey,
-        stamp: Stamp,
+        (key, stamp): (&RowKey, Stamp),
+        late: Option<Duration>,
     ) -> (ReplicaSet, ReplicaSet) {
         let look = |index| async move { (index, self.ask_for_stamp(group, index, key).await) };
         let mut looks: FuturesUnordered<_> = replicas.iter().map(look).collect();
@@ -163,7 +185,7 @@ impl Data {
                 }
             }
             if until.is_none() && group.quorums.is_quorum(holders.union(lacking)) {
-                until = Some(Instant::now() + LATE);
+                until = late.map(|late| Instant::now() + late);
             }
         }
         (holders, lacking)

@@ -11,6 +11,7 @@ use super::LayoutChanges;
 use super::change::{no_layout, refused};
 use crate::error::Error;
 use crate::layout::{Epoch, MAX_ADMITTED};
+use crate::node::epochs::in_time;
 
 /// The number of attempts at a change of the list while others change the layout.
 const TRIES: u32 = 10;
@@ -38,7 +39,13 @@ impl LayoutChanges {
         let settled = self.epochs.settled().await;
         settled.map_err(|error| error.to_string())?;
         if !admits() {
-            self.look_for_successor().await;
+            let looked = async {
+                self.look_for_successor().await;
+                Ok(())
+            };
+            // The epoch that it finds may take minutes to learn.
+            let looked = in_time(looked).await;
+            looked.map_err(|error| error.to_string())?;
         }
         let short = from.short();
         admits().then_some(()).ok_or_else(|| {

@@ -116,13 +116,7 @@ impl LayoutChanges {
     pub async fn stage(&self, changes: Vec<LayoutChange>) -> Result<Staged, Error> {
         let known = self.epoch().ok_or_else(no_layout)?;
         changes.iter().try_for_each(check)?;
-        // An earlier change that this one discards or edits must not come into force later.
-        let epoch = self.last_epoch().await?;
-        if epoch.newest().version != known.newest().version {
-            return Err(refused(
-                "a newer layout than this node knew is in force; fix: archipel layout show, and try again",
-            ));
-        }
+        let epoch = self.settle_known(&known).await?;
         let next = epoch.newest().version + 1;
         let row = control_row(Bytes::from_static(STAGED));
         let how = WriteOptions::durable(Durability::Fsync);
@@ -143,7 +137,24 @@ impl LayoutChanges {
         .map_err(|()| {
             refused("changes are staged for a newer layout than this node knows; try again")
         })?;
+        // An `apply` that has read the earlier changes must not come into force later. The row that decides was
+        // settled before the edit, and such an `apply` may have looked at it between the two.
+        self.settle_known(&known).await?;
         self.staged().await
+    }
+
+    /// Settles the row that decides which layout comes next, and returns the epoch that has no successor.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if a newer layout is in force than `known` has.
+    async fn settle_known(&self, known: &Epoch) -> Result<Arc<Epoch>, Error> {
+        let epoch = self.last_epoch().await?;
+        if epoch.newest().version != known.newest().version {
+            return Err(refused(
+                "a newer layout than this node knew is in force; fix: archipel layout show, and try again",
+            ));
+        }
+        Ok(epoch)
     }
 
     /// Returns the layout that applying staged changes would lead to.
@@ -169,6 +180,8 @@ impl LayoutChanges {
     #[boxed]
     pub async fn apply(&self, version: u64, revision: Option<u64>) -> Result<Arc<Epoch>, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
+        // Each edit of the staged changes writes this row afterwards. So it is looked at before they are read.
+        let decides = self.read_stamped(&successor_row(epoch.number())).await?;
         let staged = self.staged().await?;
         if staged.version != version {
             let (asked, next) = (version, staged.version);
@@ -191,8 +204,9 @@ impl LayoutChanges {
         let plan = self.plan(staged).await?;
         self.check_replaces(&epoch, &plan.layout)?;
         self.check_new(&epoch, &plan.layout).await?;
-        let chosen = self.succeed(&epoch, epoch.with_next(plan.layout)).await?;
-        if chosen {
+        let next = epoch.with_next(plan.layout);
+        let last = Some(decides.write);
+        if self.succeed_since(&epoch, next, last).await? {
             self.epoch().ok_or_else(no_layout)
         } else {
             Err(refused(

@@ -201,7 +201,7 @@ impl LayoutChanges {
     /// The reason why the version cannot retire yet. The next try does the rest.
     async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), String> {
         let (number, all) = (epoch.number(), moved(epoch));
-        let left = self.rebalance.note(|work| work.begin(number, all));
+        let left = self.rebalance.note(|work| work.begin(number, all.clone()));
         let mut moves = stream::iter(left)
             .map(|partition| self.move_partition(epoch, partition))
             .buffer_unordered(PARTITIONS_AT_ONCE);
@@ -219,8 +219,12 @@ impl LayoutChanges {
         let Some(proposal) = epoch.without_oldest() else {
             return Ok(());
         };
-        let retired = self.succeed(epoch, proposal).await;
-        let retired = retired.map(drop).map_err(|error| error.to_string());
+        // Nothing looks again at a partition that is done.
+        let retired = match self.check_moved(epoch, &all) {
+            Ok(()) => self.succeed(epoch, proposal).await.map(drop),
+            Err(error) => Err(error),
+        };
+        let retired = retired.map_err(|error| error.to_string());
         self.rebalance
             .note(|work| work.trouble = retired.clone().err());
         retired

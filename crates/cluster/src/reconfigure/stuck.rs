@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use archipel_base::NodeId;
+use archipel_base::{NodeId, PartitionId};
 
 use super::LayoutChanges;
 use super::change::refused;
@@ -27,13 +27,13 @@ impl LayoutChanges {
         if !epoch.is_changing() {
             return Ok(());
         }
-        if blocking(epoch.newest(), &is_away).is_empty() {
+        if blocking(epoch.newest(), all_partitions(), &is_away).is_empty() {
             return Err(refused(
                 "a layout change is under way; fix: wait until its data has moved (archipel layout \
                  show)",
             ));
         }
-        let silent = blocking(layout, &is_away);
+        let silent = blocking(layout, all_partitions(), &is_away);
         if !silent.is_empty() {
             let shorts: Vec<String> = silent.iter().map(NodeId::short).collect();
             let shorts = shorts.join(" ");
@@ -53,6 +53,29 @@ impl LayoutChanges {
         }
         Ok(())
     }
+
+    /// Checks that partitions which have moved still have majorities in all versions but the oldest. The
+    /// stores that had their rows may be lost since then, and the older replicas drop theirs once the oldest
+    /// version has retired. Stores that an operator gave up do not count.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if one has no majority now.
+    pub(super) fn check_moved(&self, epoch: &Epoch, moved: &[PartitionId]) -> Result<(), Error> {
+        let is_away = |store: &StoreName| self.is_away(store) && !epoch.is_skipped(store);
+        let newer = epoch.layouts.iter().skip(1);
+        let silent = newer.flat_map(|layout| blocking(layout, moved.iter().copied(), &is_away));
+        let silent: BTreeSet<NodeId> = silent.collect();
+        if silent.is_empty() {
+            return Ok(());
+        }
+        let shorts: Vec<String> = silent.iter().map(NodeId::short).collect();
+        let shorts = shorts.join(" ");
+        Err(refused(format!(
+            "all data has moved, but {shorts} do not answer, or have lost the store that it moved to; fix: \
+             start them again; if they are lost, archipel layout remove {shorts} (or assign them with their \
+             new store), apply that, and archipel layout remove-dead each of them"
+        )))
+    }
 }
 
 /// Returns true if the replicas of a partition in all live versions and one more have room in one
@@ -63,14 +86,19 @@ fn has_room(epoch: &Epoch, layout: &Layout) -> bool {
     epoch.layouts.len() < MAX_LIVE && live + widest(layout) + MAX_REPLICAS <= ReplicaSet::MAX
 }
 
-/// Returns the nodes whose stores are away and without which a partition of a layout has no majority.
-fn blocking(layout: &Layout, is_away: &dyn Fn(&StoreName) -> bool) -> BTreeSet<NodeId> {
+/// Returns the nodes whose stores are away and without which one of these partitions of a layout has no
+/// majority.
+fn blocking(
+    layout: &Layout,
+    partitions: impl Iterator<Item = PartitionId>,
+    is_away: &dyn Fn(&StoreName) -> bool,
+) -> BTreeSet<NodeId> {
     let roles = layout.roles.iter();
     let nodes: Vec<(NodeId, bool)> = roles
         .map(|role| (role.store.node, is_away(&role.store)))
         .collect();
     let mut blocking = BTreeSet::new();
-    for partition in all_partitions() {
+    for partition in partitions {
         let places = layout.replicas_of(partition);
         let replicas = places.iter().filter_map(|at| nodes.get(usize::from(*at)));
         let away = replicas.filter(|(_, away)| *away).map(|(node, _)| *node);

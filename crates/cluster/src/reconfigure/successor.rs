@@ -3,12 +3,13 @@
 //! A node may fail after a successor was chosen and before it told another node, or may not learn whether
 //! its write took effect. Then only the row that decides knows of the successor. A majority may hold it,
 //! or a minority, and a later operation may complete that. So the driver reads the row before data moves
-//! and once a minute (`learn_successors`), and the row is settled before changes are staged or discarded
-//! (`last_epoch`).
+//! and once a minute (`learn_successors`), and the row is settled before and after changes are staged or
+//! discarded (`last_epoch`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::Id;
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, Value};
 use parking_lot::Mutex;
@@ -31,6 +32,20 @@ impl LayoutChanges {
     /// Writes the successor of an epoch, unless there is one, and learns the successor. Returns
     /// true if it is this proposal.
     pub(crate) async fn succeed(&self, epoch: &Epoch, proposal: Epoch) -> Result<bool, Error> {
+        self.succeed_since(epoch, proposal, None).await
+    }
+
+    /// Does the same, unless the row that decides was [settled](Self::last_epoch) since its last write was
+    /// this one. A reader that completes a write keeps its id, so only a later write is another one.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if the row was settled since then.
+    pub(super) async fn succeed_since(
+        &self,
+        epoch: &Epoch,
+        proposal: Epoch,
+        last: Option<Id>,
+    ) -> Result<bool, Error> {
         let value = Value {
             metadata: self.now_ms().to_be_bytes().to_vec().into(),
             payload: Payload::Inline(proposal.encode().into()),
@@ -38,25 +53,29 @@ impl LayoutChanges {
             version: None,
         };
         let row = successor_row(epoch.number());
-        let found = Mutex::new(None);
-        let decided =
-            self.update(&row, WriteOptions::durable(Durability::Fsync), |current| {
-                match epoch::succeed(current, value.clone()) {
-                    register::Decision::Write(proposal) => Decision::Write(proposal),
-                    register::Decision::Keep => {
-                        *found.lock() = current.cloned();
-                        Decision::Abort(())
-                    }
-                }
-            })
-            .await?;
-        let ours = decided.is_ok();
-        let other = found.lock().take();
-        let next = match other.filter(|_| !ours) {
-            None => proposal,
-            Some(value) => epoch_of(&value)?,
+        let how = WriteOptions::durable(Durability::Fsync);
+        let decided = self.update_stamped(&row, how, |current| {
+            let is_settled = last.is_some_and(|last| last != current.write);
+            match epoch::succeed(current.value, value.clone()) {
+                register::Decision::Write(_) if is_settled => Decision::Abort(None),
+                register::Decision::Write(proposal) => Decision::Write(proposal),
+                register::Decision::Keep => Decision::Abort(current.value.cloned()),
+            }
+        });
+        let (next, ours) = match decided.await? {
+            Ok(()) => (proposal, true),
+            Err(Some(other)) => {
+                let next = epoch_of(&other)?;
+                let ours = next == epoch_of(&value)?;
+                (next, ours)
+            }
+            Err(None) => {
+                return Err(refused(
+                    "the staged changes were edited or dropped meanwhile; fix: view them (archipel layout \
+                     show) and apply that version",
+                ));
+            }
         };
-        let ours = ours || next == epoch_of(&value)?;
         self.learn(next).await?;
         self.tell_epoch().await;
         Ok(ours)

@@ -95,9 +95,21 @@ async fn a_node_that_hangs_delays_a_row_for_a_moment_only() {
     world.isolate(2);
     let most = LATE + Duration::from_secs(1);
     let row = key(1);
-    let brought = tokio::time::timeout(most, world.nodes[0].replicate(&row));
+    let brought = tokio::time::timeout(most, world.nodes[0].replicate_soon(&row));
     let brought = brought.await.expect("in time").unwrap();
     assert!(!brought.everywhere);
+}
+
+/// Garbage of an object with versions is dropped once all replicas have its row. A replica may be far away.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_answers_late_gets_a_row_all_the_same() {
+    let world = World::new(3, 3, LATENCY, 1, Hooks::NONE).await.unwrap();
+    write(&world.nodes[0], &key(1)).await;
+    world.move_away(2, LATE * 2 / 3);
+    let brought = world.nodes[0].replicate_soon(&key(1)).await.unwrap();
+    assert!(!brought.everywhere, "the rebalancer waited");
+    let brought = world.nodes[0].replicate(&key(1)).await.unwrap();
+    assert!(brought.everywhere);
 }
 
 /// A node may be suspected although it answers.
@@ -106,6 +118,7 @@ async fn suspected_nodes_get_a_row_if_there_is_no_quorum_without_them() {
     let world = World::new(3, 3, LATENCY, 1, Hooks::NONE).await.unwrap();
     write(&world.nodes[0], &key(1)).await;
     world.kill(2);
+    world.network.end_all_cuts();
     let brought = world.nodes[0].replicate(&key(1)).await.unwrap();
     assert!(!brought.everywhere, "a node that is away was asked");
     world.kill(1);

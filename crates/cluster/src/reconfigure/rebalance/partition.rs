@@ -133,7 +133,7 @@ impl LayoutChanges {
         if let Some((object, name)) = (self.replica.hooks().kept_in)(&row) {
             return self.replicate_version(&object, name).await;
         }
-        let newest = self.replicate(&row).await?;
+        let newest = self.replicate_soon(&row).await?;
         let rules = *self.rebalance.rules.lock();
         if versions::moves_apart(rules, *name, newest.name) {
             self.replicate_version(&row, *name).await?;

@@ -8,6 +8,7 @@ use crate::layout::{PARTITIONS, Redundancy, Role};
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::reconfigure::change::LayoutChange;
+use crate::reconfigure::rebalance::moved;
 
 const LATENCY: Duration = Duration::from_millis(5);
 
@@ -92,4 +93,37 @@ async fn change_that_waits_for_lost_stores_of_nodes_that_answer_goes_on_without_
     tokio::time::sleep(Duration::from_secs(300)).await;
     let epoch = a.epoch().unwrap();
     assert_eq!((epoch.layouts.len(), epoch.newest().version), (1, 3));
+}
+
+/// Data has moved to two nodes. They lose their disks before the older version has retired, and the older
+/// replicas have the only copies.
+#[tokio::test(start_paused = true)]
+async fn an_older_version_does_not_retire_if_stores_that_data_moved_to_are_lost() {
+    let world = world().await;
+    let (a, added) = (&world.nodes[0], &world.nodes[3..]);
+    let assigned = added.iter().map(|node| LayoutChange::Assign(role(node)));
+    let removed = world.nodes[1..3].iter();
+    let removed = removed.map(|node| LayoutChange::Remove(node.me().node));
+    apply(a, assigned.chain(removed).collect()).await.unwrap();
+    let epoch = a.epoch().unwrap();
+    a.layouts().rebalance.note(|work| {
+        for partition in work.begin(epoch.number(), moved(&epoch)) {
+            work.ended(partition, Ok(()));
+        }
+    });
+    for (node, new) in added.iter().zip([77, 78]) {
+        world.says_store(node.me().node, Id([new; 16]));
+    }
+    let driver = a.clone();
+    tokio::spawn(async move { driver.layouts().run_rebalance().await });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(a.epoch().unwrap().layouts.len(), 2);
+    let trouble = a.layouts().progress().unwrap().trouble.unwrap();
+    assert!(trouble.contains("have lost the store"), "{trouble}");
+    // It was a mistake: they have their stores.
+    for node in added {
+        world.says_store(node.me().node, node.me().store);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(a.epoch().unwrap().layouts.len(), 1);
 }

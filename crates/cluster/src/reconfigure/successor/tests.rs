@@ -2,6 +2,7 @@ use archipel_base::NodeId;
 
 use super::*;
 use crate::cluster::Cluster;
+use crate::layout::Role;
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::reconfigure::change::LayoutChange;
@@ -123,4 +124,71 @@ async fn a_retirement_that_was_chosen_is_not_prepared_again() {
         let begun = node.layouts().rebalance.note(|work| work.epoch);
         assert_eq!(begun, 0, "data was moved again");
     }
+}
+
+/// The time at which one node discards the staged changes, in tests in which another applies them.
+const DISCARDED_AT: Duration = Duration::from_millis(100);
+
+/// Lets one node apply changes at a time, and another one discard them. Returns true if they came into force.
+/// If `is_cut`, the first node reaches no other while the second one discards.
+async fn apply_and_discard(applied_at: Duration, is_cut: bool) -> bool {
+    let world = world().await;
+    let (a, b) = (&world.nodes[0], &world.nodes[1]);
+    let change = LayoutChange::Assign(Role {
+        store: world.nodes[2].me(),
+        zone: "zone2".into(),
+        capacity_bytes: 1 << 39,
+    });
+    let staged = a.layouts().stage(vec![change]).await.unwrap();
+    let apply = async {
+        tokio::time::sleep(applied_at).await;
+        a.layouts()
+            .apply(staged.version, Some(staged.revision))
+            .await
+    };
+    let discard = async {
+        tokio::time::sleep(DISCARDED_AT).await;
+        if is_cut {
+            world.isolate(0);
+        }
+        let known = b.epoch().unwrap().newest().version;
+        let discarded = b.layouts().stage(vec![LayoutChange::Revert]).await;
+        world.network.end_all_cuts();
+        discarded.is_ok() && known == 1
+    };
+    let (applied, is_discarded) = tokio::join!(apply, discard);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let chosen = b.read(&successor_row(1)).await.unwrap().is_some();
+    if is_discarded {
+        assert!(applied.is_err(), "{applied_at:?} {is_cut}");
+        assert!(
+            !chosen,
+            "a discarded layout is in force: {applied_at:?} {is_cut}"
+        );
+    }
+    chosen
+}
+
+/// The other operator is told that the changes are discarded, while the first one's command runs or goes on.
+#[tokio::test(start_paused = true)]
+async fn changes_that_were_discarded_are_not_applied_by_a_command_that_still_runs() {
+    for is_cut in [false, true] {
+        let mut chosen = 0;
+        let times = (0..=150).step_by(5).map(Duration::from_millis);
+        for applied_at in times.clone() {
+            chosen += usize::from(apply_and_discard(applied_at, is_cut).await);
+        }
+        assert!((1..times.count()).contains(&chosen), "{chosen}");
+    }
+}
+
+/// A look for a successor does not end, because the node learns one for minutes.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_is_answered_while_the_layout_that_may_have_it_is_learnt() {
+    let world = world().await;
+    let changes = world.nodes[0].layouts();
+    let _looks = changes.looked.lock().await;
+    let answer = timeout(Duration::from_secs(10), changes.check_admitted(&STRANGER));
+    let refused = answer.await.expect("in time").unwrap_err();
+    assert!(refused.contains("still learns"), "{refused}");
 }
