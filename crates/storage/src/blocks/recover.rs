@@ -36,8 +36,14 @@ pub(super) fn open(
 ) -> Result<Vec<Volume>> {
     let volumes = disks.into_iter().map(|config| Volume::new(config, options));
     let volumes: Vec<Volume> = volumes.collect();
+    // All are checked before the first is changed: after a refusal none is.
     for volume in &volumes {
-        tolerate(volume, claim(volume, options.owner, start))?;
+        tolerate(volume, check_disk(volume, options.owner, start).map(|_| ()))?;
+    }
+    for volume in &volumes {
+        if volume.check().is_ok() {
+            tolerate(volume, claim(volume, options.owner, start))?;
+        }
     }
     note_disks(engine, &volumes, start)?;
     if start == Start::Unclean {
@@ -121,17 +127,21 @@ fn check_new(volume: &Volume) -> Result<()> {
     )))
 }
 
-/// Checks that the disk belongs to this store, and makes durable what an index may name.
+/// Makes the disk this store's after another check, and makes durable what an index may name. The second check finds a
+/// folder that is two disks: the first of them has become this store's.
 ///
 /// A rebuild names every record that it finds, also one that only the page cache holds because the
 /// last process was killed. So all segments are synced before. After other ends no segment needs a
 /// sync, whatever was written to it: a commit names a record only after the record is synced. Other
 /// unsynced records are dead, because nobody knows their tickets any more.
 fn claim(volume: &Volume, owner: Id, start: Start) -> Result<()> {
-    let segments = volume.segments()?;
-    check_identity(volume, owner, !segments.is_empty(), start)?;
+    let is_known = check_disk(volume, owner, start)?;
+    // In a rebuild it is not certain yet that this is the metadata of the disk.
+    if !is_known && start != Start::Rebuild {
+        write_identity(volume, owner)?;
+    }
     if start == Start::Rebuild {
-        for segment in segments {
+        for segment in volume.segments()? {
             let synced = volume.disk.sync(segment);
             synced.map_err(|e| volume.error("syncing", &e))?;
         }
@@ -180,30 +190,22 @@ fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Act
 }
 
 /// Refuses a disk that belongs to another store or had another number. Freeing the space that this
-/// index does not name would destroy that disk's data.
-fn check_identity(volume: &Volume, owner: Id, has_segments: bool, start: Start) -> Result<()> {
+/// index does not name would destroy that disk's data. Returns true if the disk is known as this store's.
+fn check_disk(volume: &Volume, owner: Id, start: Start) -> Result<bool> {
+    let has_segments = !volume.segments()?.is_empty();
     let wanted = identity(volume.id, owner);
     match read_identity(volume)? {
-        Some(found) if found == wanted.as_bytes() => return Ok(()),
-        Some(found) if !takes_over(&found, volume.id, start) => {
-            return Err(Error::Refused(format!(
-                "disk {} is another: it says {:?}, not {wanted:?}",
-                volume.id,
-                String::from_utf8_lossy(&found)
-            )));
-        }
-        None if has_segments && start != Start::Rebuild => {
-            return Err(Error::Refused(format!(
-                "disk {} has segments but no file {IDENTITY:?} that says whose they are",
-                volume.id
-            )));
-        }
-        Some(_) | None => {}
-    }
-    match start {
-        // It is not certain yet that this is the metadata of the disk.
-        Start::Rebuild => Ok(()),
-        Start::Clean | Start::Unclean => write_identity(volume, owner),
+        Some(found) if found == wanted.as_bytes() => Ok(true),
+        Some(found) if !takes_over(&found, volume.id, start) => Err(Error::Refused(format!(
+            "disk {} is another: it says {:?}, not {wanted:?}",
+            volume.id,
+            String::from_utf8_lossy(&found)
+        ))),
+        None if has_segments && start != Start::Rebuild => Err(Error::Refused(format!(
+            "disk {} has segments but no file {IDENTITY:?} that says whose they are",
+            volume.id
+        ))),
+        Some(_) | None => Ok(false),
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crc_fast::{CrcAlgorithm, Digest};
 
 use super::home::{self, Home};
+use super::incomplete;
 use super::kind::{make_lmdb, open, open_bare, open_home};
 use super::{
     Direction, Durability, Engine, EngineKind, EngineOptions, Flow, KeyRange, ReadTxn, Result,
@@ -103,12 +104,12 @@ fn copy_into(
     progress: &mut dyn FnMut(Step),
 ) -> Result<Copied> {
     let source = source.read()?;
-    let home = Home::for_conversion(folder, to)?;
+    let home = Home::for_copy(folder, to)?;
     let copied = fill(to, home, &*source, options, &mut |copied| {
         progress(Step::Copying(copied));
     })?;
     // Reopen the copy from its files, as the next start will.
-    let target = open_home(to, Home::for_conversion(folder, to)?, options)?;
+    let target = open_home(to, Home::for_copy(folder, to)?, options)?;
     let (all, mut done) = (2 * copied.entries, 0);
     compare(source.as_ref(), target.read()?.as_ref(), &mut || {
         done += 1;
@@ -159,10 +160,16 @@ pub(super) fn copy_to_folder(
     folder: &Path,
     options: &EngineOptions,
 ) -> Result<()> {
-    let home = Home::for_copy(folder, kind)?;
-    fill(kind, home, source, options, &mut |_| {})
+    let _lock = incomplete::begin(folder)?;
+    Home::for_copy(folder, kind)
+        .and_then(|home| fill(kind, home, source, options, &mut |_| {}))
         .and_then(|_| home::mark(folder, kind))
-        .inspect_err(|_| discard(folder))
+        .and_then(|()| incomplete::end(folder))
+        .inspect_err(|_| {
+            if let Err(error) = incomplete::remove(folder) {
+                tracing::warn!("an incomplete copy is left: {error}");
+            }
+        })
 }
 
 /// Makes an engine of `kind` in an empty `home`, with all entries of `source`. The engine is on

@@ -5,6 +5,7 @@
 //!                          with "complete":false while they are made for the first time
 //! <folder>/<kind>/         the engine's own files; with LMDB also those of its journal
 //! <folder>/<kind>.lock     locked while the engine is open
+//! <folder>/incomplete      only in a copy that is being made, see `incomplete`
 //! ```
 //!
 //! # Invariants
@@ -28,9 +29,9 @@ use crate::error::Error;
 /// The version of the files above and of the trees in them. LMDB has a journal since 2, and segments
 /// of values since 3; without them it gets them when it is opened.
 const FORMAT: u32 = 3;
-const MARKER: &str = "engine.json";
+pub(super) const MARKER: &str = "engine.json";
 /// The bytes that are written again at once.
-const CHUNK_BYTES: u64 = 64 << 10;
+pub(super) const CHUNK_BYTES: u64 = 64 << 10;
 
 #[derive(Serialize, Deserialize)]
 struct Marker {
@@ -109,15 +110,9 @@ impl Home {
         create_folder(&self.data)
     }
 
-    /// Makes an empty folder for `kind` beside the current engine. A conversion fills it.
-    pub(super) fn for_conversion(folder: &Path, kind: EngineKind) -> Result<Home> {
-        Home::unmarked(folder, kind, false)
-    }
-
-    /// Makes a folder for a copy; an existing folder must be empty. The caller marks the copy once
-    /// it is complete.
+    /// Makes an empty folder for a copy of `kind`: in a folder of its own, or beside the current engine, which is
+    /// converted. The caller marks the copy once it is complete.
     pub(super) fn for_copy(folder: &Path, kind: EngineKind) -> Result<Home> {
-        require_empty(folder)?;
         Home::unmarked(folder, kind, false)
     }
 
@@ -221,41 +216,45 @@ pub(super) fn sync_parent(folder: &Path) -> Result<()> {
 
 /// Writes the content of a file again and syncs it, if the file exists. Call it on an engine's log before the engine
 /// reads it: after a sync that failed, the kernel's cache may hold what the disk does not, and a second sync would
-/// not write it. Parts that are only zeros stay as they are, so holes remain.
-pub(super) fn rewrite(path: &Path) -> Result<()> {
+/// not write it. Parts that are only zeros stay as they are, so holes remain. Returns how many bytes were written.
+pub(super) fn rewrite(path: &Path) -> Result<u64> {
     let fail = |e: io::Error| Error::from_io(&format!("writing {} again", path.display()), &e);
     let file = match File::options().read(true).write(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         opened => opened.map_err(fail)?,
     };
     let mut chunk = Vec::new();
-    let mut offset = 0;
+    let (mut offset, mut written) = (0, 0);
     loop {
         chunk.clear();
         let mut rest = Read::take(&file, CHUNK_BYTES);
         if rest.read_to_end(&mut chunk).map_err(fail)? == 0 {
-            return file.sync_all().map_err(fail);
+            file.sync_all().map_err(fail)?;
+            return Ok(written);
         }
         if chunk.iter().any(|byte| *byte != 0) {
             file.write_all_at(&chunk, offset).map_err(fail)?;
+            written += chunk.len() as u64;
         }
         offset += chunk.len() as u64;
     }
 }
 
+/// Returns true if `folder` is empty or does not exist.
+pub(super) fn is_empty(folder: &Path) -> Result<bool> {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Error::from_io(
+            &format!("reading {}", folder.display()),
+            &error,
+        )),
+    }
+}
+
 /// Refuses to copy into a folder that is not empty.
 pub(super) fn require_empty(folder: &Path) -> Result<()> {
-    let holds_something = match fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        Err(error) => {
-            return Err(Error::from_io(
-                &format!("reading {}", folder.display()),
-                &error,
-            ));
-        }
-    };
-    if holds_something {
+    if !is_empty(folder)? {
         return Err(Error::Refused(format!("{} is not empty", folder.display())));
     }
     Ok(())
@@ -278,13 +277,14 @@ pub(super) fn size_bytes(folder: &Path) -> Result<u64> {
     Ok(total)
 }
 
-fn create_folder(folder: &Path) -> Result<()> {
+pub(super) fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .map_err(|e| Error::from_io(&format!("creating {}", folder.display()), &e))?;
     sync_parent(folder)
 }
 
-fn lock(path: &Path) -> Result<File> {
+/// Opens or makes a file and locks it.
+pub(super) fn lock(path: &Path) -> Result<File> {
     let fail = |e: &io::Error| Error::from_io(&format!("locking {}", path.display()), e);
     let file = File::options()
         .create(true)

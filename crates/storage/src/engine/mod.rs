@@ -13,6 +13,7 @@ pub mod convert;
 mod failure;
 pub mod fjall;
 mod home;
+mod incomplete;
 pub mod journal;
 mod key;
 mod kind;

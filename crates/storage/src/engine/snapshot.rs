@@ -4,7 +4,8 @@
 //! is `snapshot-` and the milliseconds since 1970. It refers to blocks, but does not keep them.
 //!
 //! # Invariants
-//! - A copy gets its marker last. Without one it is the remains of an interrupted copy.
+//! - A copy that is not complete has a file that says so. A start removes no other folder of snapshots: an
+//!   operator may be copying one back.
 //! - A restore makes a complete copy beside the folder. Then it moves the folder away, and the copy into its place.
 //!   If it is interrupted between the two, the next opening of the folder moves the copy.
 
@@ -12,8 +13,7 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::home;
-use super::{EngineOptions, Result, kind_of, open};
+use super::{EngineKind, EngineOptions, Result, home, incomplete, kind_of, open};
 use crate::error::Error;
 
 const PREFIX: &str = "snapshot-";
@@ -42,7 +42,7 @@ pub fn name_at(now_ms: u64) -> String {
 pub fn list(folder: &Path) -> Result<Vec<Snapshot>> {
     let mut snapshots = Vec::new();
     for (made_ms, entry) in named(folder)? {
-        let Ok(Some(kind)) = kind_of(&entry.path()) else {
+        let Ok(Some(kind)) = complete_kind(&entry.path()) else {
             continue;
         };
         snapshots.push(Snapshot {
@@ -73,15 +73,25 @@ fn named(folder: &Path) -> Result<Vec<(u64, DirEntry)>> {
     Ok(named)
 }
 
+/// Returns the kind of engine that a complete copy holds; `None` if there is no complete copy.
+fn complete_kind(copy: &Path) -> Result<Option<EngineKind>> {
+    match incomplete::is_incomplete(copy)? {
+        true => Ok(None),
+        false => kind_of(copy),
+    }
+}
+
 /// Removes what interrupted snapshots left in `snapshots`, and what interrupted restores left beside
-/// `folder`. Finishes a restore of which only the last step is missing. No process may have any of
-/// them open.
+/// `folder`. Finishes a restore of which only the last step is missing. No process may have `folder`
+/// open, nor restore it.
 pub fn remove_remains(snapshots: &Path, folder: &Path) -> Result<()> {
     finish_restore(folder)?;
     for (_, entry) in named(snapshots)? {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder && matches!(kind_of(&entry.path()), Ok(None)) {
-            remove(&entry.path())?;
+        let copy = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && let Some(_lock) = incomplete::lock_remains(&copy)?
+        {
+            remove(&copy)?;
         }
     }
     remove(&beside(folder, RESTORING))?;
@@ -90,14 +100,10 @@ pub fn remove_remains(snapshots: &Path, folder: &Path) -> Result<()> {
 
 /// Removes the remains of a copy, if there are any.
 fn remove(copy: &Path) -> Result<()> {
-    match fs::remove_dir_all(copy) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(fail(copy, &error)),
-        Ok(()) => {
-            tracing::info!("removed {}, which an interrupted copy left", copy.display());
-            Ok(())
-        }
+    if incomplete::remove(copy)? {
+        tracing::info!("removed {}, which an interrupted copy left", copy.display());
     }
+    Ok(())
 }
 
 /// Replaces `folder` by a copy of `snapshot` and keeps the old folder as `kept`. No process may
@@ -108,9 +114,10 @@ fn remove(copy: &Path) -> Result<()> {
 /// [`Error::Refused`] if `folder` and `kept` both exist already.
 pub fn restore(snapshot: &Path, folder: &Path, kept: &Path, options: &EngineOptions) -> Result<()> {
     let no_snapshot = || Error::Refused(format!("{} is not a snapshot", snapshot.display()));
-    let kind = kind_of(snapshot)?.ok_or_else(no_snapshot)?;
+    let kind = complete_kind(snapshot)?.ok_or_else(no_snapshot)?;
+    let is_missing = home::is_empty(folder)?;
     // An interrupted restore has kept the old folder already.
-    if kept.exists() && folder.exists() {
+    if kept.exists() && !is_missing {
         return Err(Error::Refused(format!("{} exists already", kept.display())));
     }
     // Its copy may be of another snapshot. It stays until this one is in place.
@@ -121,8 +128,10 @@ pub fn restore(snapshot: &Path, folder: &Path, kept: &Path, options: &EngineOpti
     let new = beside(folder, name);
     remove(&new)?;
     open(kind, snapshot, options)?.snapshot_to(&new)?;
-    if folder.exists() {
-        fs::rename(folder, kept).map_err(|error| fail(folder, &error))?;
+    if !is_missing && let Err(error) = fs::rename(folder, kept) {
+        // For instance a mount point. Were it empty at the next start, the copy would take its place.
+        remove(&new)?;
+        return Err(fail(folder, &error));
     }
     fs::rename(&new, folder).map_err(|error| fail(&new, &error))?;
     home::sync_parent(folder)?;
@@ -147,10 +156,10 @@ pub(super) fn finish_restore(folder: &Path) -> Result<()> {
     home::sync_parent(folder)
 }
 
-/// Returns true if a restore has moved `folder` away, and its copy is not in place yet.
+/// Returns true if a restore has moved `folder` away, and its copy is not in place yet. An empty folder holds nothing
+/// either: an operator may have made it since.
 fn is_half_done(folder: &Path) -> Result<bool> {
-    let exists = folder.try_exists().map_err(|error| fail(folder, &error))?;
-    Ok(!exists && kind_of(&beside(folder, RESTORING))?.is_some())
+    Ok(home::is_empty(folder)? && complete_kind(&beside(folder, RESTORING))?.is_some())
 }
 
 /// Returns the path of a sibling folder whose name has `what` appended.

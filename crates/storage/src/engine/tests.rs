@@ -33,18 +33,21 @@ fn a_file_is_written_again_with_its_holes() {
     const LENGTH: u64 = 4 << 20;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    home::rewrite(&path).unwrap();
+    assert_eq!(home::rewrite(&path).unwrap(), 0);
     assert!(!path.exists());
     let file = File::create(&path).unwrap();
     file.write_all_at(b"begin", 0).unwrap();
     file.set_len(LENGTH).unwrap();
     file.write_all_at(b"end", LENGTH - 3).unwrap();
+    file.write_all_at(b"middle", LENGTH / 2).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-    home::rewrite(&path).unwrap();
+    // The three chunks with content, and no others.
+    assert_eq!(home::rewrite(&path).unwrap(), 3 * home::CHUNK_BYTES);
     let about = fs::metadata(&path).unwrap();
     assert_ne!(about.modified().unwrap(), SystemTime::UNIX_EPOCH);
     assert!(about.blocks() * 512 < LENGTH / 4, "{}", about.blocks());
     let content = fs::read(&path).unwrap();
     assert_eq!(content.len() as u64, LENGTH);
     assert!(content.starts_with(b"begin") && content.ends_with(b"end"));
+    assert!(content[content.len() / 2..].starts_with(b"middle"));
 }

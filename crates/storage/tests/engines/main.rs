@@ -77,6 +77,7 @@ for_all_engines! {
         restoring_a_snapshot_replaces_the_folder;
     snapshots:
         a_failed_copy_leaves_nothing,
+        a_copy_that_is_being_made_stays,
         an_interrupted_restore_can_be_repeated,
         the_next_start_finishes_an_interrupted_restore,
         remains_of_snapshots_and_restores_are_removed;

@@ -49,6 +49,49 @@ pub fn a_failed_copy_leaves_nothing(fixture: &Fixture) {
     fs::write(copy.join("file"), b"of another program").unwrap();
     error_of(engine.copy_to(&Unreadable, &copy));
     assert!(copy.join("file").exists());
+    // The folder can be made, but nothing in it: the paths would be longer than the 4095 bytes of the system.
+    let mut long = folder.path().to_path_buf();
+    while long.as_os_str().len() < 3900 {
+        long.push("a".repeat(100));
+    }
+    long.push("a".repeat(4089 - long.as_os_str().len()));
+    error_of(engine.snapshot_to(&long));
+    assert!(long.parent().unwrap().exists() && !long.exists());
+}
+
+/// An engine looks at the folder of its copy while it makes it, as another node may that shares the folder.
+struct Watched<'a>(&'a Changed, Box<dyn ReadTxn + 'a>);
+
+impl ReadTxn for Watched<'_> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>, Error> {
+        self.1.get(tree, key)
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<(), Error> {
+        let store = self.0;
+        snapshot::remove_remains(&store.snapshots, &store.current)?;
+        assert_eq!(snapshot::list(&store.snapshots)?.len(), 1);
+        self.1.scan(tree, range, direction, visit)
+    }
+}
+
+pub fn a_copy_that_is_being_made_stays(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
+        return;
+    };
+    let store = Changed::new(kind, folder);
+    let copy = store.snapshots.join(snapshot::name_at(5678));
+    let engine = store.open(&store.current);
+    let source = Watched(&store, engine.read().unwrap());
+    engine.copy_to(&source, &copy).unwrap();
+    assert_eq!(snapshot::list(&store.snapshots).unwrap().len(), 2);
+    store.assert_value(&copy, "after");
 }
 
 /// The folders of a store that has changed since its snapshot.
@@ -115,6 +158,9 @@ pub fn the_next_start_finishes_an_interrupted_restore(fixture: &Fixture) {
     };
     let store = Changed::new(kind, folder);
     let copy = store.restore_half(&store.snapshot);
+    // An empty folder holds no metadata.
+    fs::create_dir(&store.current).unwrap();
+    snapshot::remove_remains(&store.snapshots, &store.current).unwrap();
     store.assert_value(&store.current, "before");
     store.assert_value(&store.kept, "after");
     assert!(!copy.exists());
@@ -127,11 +173,17 @@ pub fn remains_of_snapshots_and_restores_are_removed(fixture: &Fixture) {
     let store = Changed::new(kind, folder);
     let half = store.snapshots.join(snapshot::name_at(1));
     let restoring = snapshot::beside(&store.current, "restoring");
-    let foreign = ["notes", "snapshot-of-mine"].map(|name| store.snapshots.join(name));
-    for folder in [&half, &restoring, &foreign[0], &foreign[1]] {
+    // The last one may be a snapshot that an operator copies back.
+    let foreign = ["notes", "snapshot-of-mine", "snapshot-2"];
+    let foreign = foreign.map(|name| store.snapshots.join(name));
+    for folder in [&half, &restoring].into_iter().chain(&foreign) {
         fs::create_dir_all(folder.join(kind.name())).unwrap();
         fs::write(folder.join("file"), b"half").unwrap();
     }
+    fs::write(half.join("incomplete"), b"").unwrap();
+    // It was interrupted after its marker was written.
+    fs::copy(store.snapshot.join("engine.json"), half.join("engine.json")).unwrap();
+    assert_eq!(snapshot::list(&store.snapshots).unwrap().len(), 1);
     snapshot::remove_remains(&store.snapshots, &store.current).unwrap();
     assert!(!half.exists() && !restoring.exists());
     assert!(foreign.iter().all(|folder| folder.join("file").exists()));

@@ -352,6 +352,19 @@ async fn a_disk_of_another_store_is_refused() {
     assert!(matches!(twice.map(|_| ()), Err(Error::Refused(_))));
 }
 
+/// The disk is not the one that is refused, and comes before it.
+#[tokio::test]
+async fn a_start_that_is_refused_takes_no_disk() {
+    let world = World::new(2);
+    put_many(&world, 0..10).await;
+    let disks = [Arc::new(MemoryDisk::new()), world.disks[0].clone()];
+    let engine = Arc::new(MemoryEngine::new());
+    // The second one is another disk of the same store.
+    let refused = open(&engine, &disks, Start::Unclean).map(|_| ());
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    assert_eq!(disks[0].read_state("disk").unwrap(), None);
+}
+
 #[tokio::test]
 async fn a_disk_that_cannot_be_opened_does_not_stop_the_others() {
     let mut world = World::new(2);

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use rusqlite::Connection;
 use rusqlite::hooks::Wal;
+use rusqlite::{Connection, ffi};
 
 use super::super::failure::Breaker;
 use super::{SqliteResult, from_sqlite};
@@ -19,16 +19,28 @@ pub(super) fn run_after_commits(
     connection: &mut Connection,
     breaker: Arc<Breaker>,
 ) -> SqliteResult<()> {
+    let mut told = false;
     connection.wal_hook(Some(move |log: &mut Wal, frames: c_int| {
-        if frames >= CHECKPOINT_FRAMES
-            && breaker.check().is_ok()
-            && let Err(error) = log.checkpoint()
-        {
-            match from_sqlite("copying the log to the file", error) {
-                // The log is synced and keeps what was not copied. The next commit tries it again.
-                Error::Full(_) | Error::Busy(_) => {}
-                other => drop(breaker.trip("a checkpoint", other)),
+        if frames < CHECKPOINT_FRAMES || breaker.check().is_err() {
+            return Ok(());
+        }
+        let Err(error) = log.checkpoint() else {
+            told = false;
+            return Ok(());
+        };
+        // Beyond a quota, for instance.
+        let is_unwritten = error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_WRITE);
+        match from_sqlite("copying the log to the file", error) {
+            // The log was synced before the first page was written, and keeps all pages. After the next commit all of
+            // them are written again.
+            Error::Full(_) | Error::Busy(_) => {}
+            error if is_unwritten => {
+                if !told {
+                    tracing::warn!("metadata: {error}; it is tried again after each commit");
+                }
+                told = true;
             }
+            other => drop(breaker.trip("a checkpoint", other)),
         }
         Ok(())
     }))

@@ -20,7 +20,7 @@
 //! # Failures
 //! After a sync that failed, the kernel may have dropped what it did not write, and a later sync succeeds. So:
 //! - The engine runs the checkpoints, because SQLite ignores their failures. One that fails is final, unless it
-//!   lacks only room or a lock: then the log is synced and keeps everything.
+//!   could only not write a page, or lacks room or a lock: then the log is synced and keeps everything.
 //! - After a final failure the log is left as it is, also when the engine is closed.
 //! - A start writes the log again before SQLite reads it. Pages that a checkpoint wrote to the file and lost are
 //!   in it, too: SQLite overwrites a log only once the file is synced.

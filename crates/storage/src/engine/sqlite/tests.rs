@@ -42,6 +42,25 @@ fn a_failed_sync_of_the_log_in_a_checkpoint_is_final() {
     assert_final(&engine, committed);
 }
 
+/// The file is beyond a quota, for instance. The log is synced and has all pages.
+#[test]
+fn a_failed_write_in_a_checkpoint_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sqlite").join(DATA_FILE);
+    let engine = open(folder.path());
+    let large = begin_large(&engine);
+    let before = std::fs::metadata(&file).unwrap().len();
+    let replaced = Replaced::unwritable(descriptor(&file));
+    large.commit(Durability::Buffered).unwrap();
+    drop(replaced);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), before);
+    let mut later = engine.write().unwrap();
+    later.put(Tree::Rows, b"later", b"1").unwrap();
+    later.commit(Durability::Fsync).unwrap();
+    let copied = std::fs::metadata(&file).unwrap().len();
+    assert!(copied > u64::try_from(CHECKPOINT_FRAMES).unwrap() * 4000);
+}
+
 /// The checkpoint's pages are lost, and only the log still has them.
 #[test]
 fn after_a_failed_checkpoint_the_log_is_left_to_the_next_start() {

@@ -34,14 +34,23 @@ pub fn descriptor(path: &Path) -> RawFd {
 impl Replaced {
     /// Puts the file `other` in place of an open one.
     pub fn new(number: RawFd, other: &str) -> Replaced {
-        let other = File::options().read(true).write(true).open(other).unwrap();
+        let other = File::options().read(true).write(true).open(other);
+        Replaced::by(number, &other.unwrap())
+    }
+
+    /// Puts an empty file in place of an open one that takes no writes, though there is room.
+    pub fn unwritable(number: RawFd) -> Replaced {
+        Replaced::by(number, &File::open("/dev/null").unwrap())
+    }
+
+    fn by(number: RawFd, other: &File) -> Replaced {
         // SAFETY: the test's library keeps the descriptor open.
         let original = unsafe { BorrowedFd::borrow_raw(number) };
         let replaced = Replaced {
             number,
             original: original.try_clone_to_owned().unwrap(),
         };
-        duplicate(&other, number);
+        duplicate(other, number);
         replaced
     }
 }
