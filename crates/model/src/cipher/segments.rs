@@ -76,6 +76,17 @@ impl Sealer {
         std::mem::take(&mut self.held)
     }
 
+    /// Gives up memory that the bytes that wait do not take, as far as it is more than this many bytes.
+    pub fn shrink_held(&mut self, most: usize) {
+        self.held.shrink_to(most);
+    }
+
+    /// Returns the memory that is there for the bytes that wait.
+    #[cfg(test)]
+    pub fn held_capacity(&self) -> usize {
+        self.held.capacity()
+    }
+
     /// Appends content, and returns the segments that are full and not the last.
     pub fn push(&mut self, mut content: &[u8]) -> Result<Vec<u8>, Unopened> {
         let mut sealed = Vec::new();

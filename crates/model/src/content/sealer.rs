@@ -72,6 +72,8 @@ impl ContentSealer {
         if self.sealer.held() > UNRESERVED_BYTES {
             self.hide().await?;
         }
+        // What is left may wait for the client, without the memory of the segment that was sealed.
+        self.sealer.shrink_held(UNRESERVED_BYTES);
         Ok(memory.guard(sealed))
     }
 
@@ -208,5 +210,25 @@ mod tests {
         assert_eq!(stored.len(), 40_032);
         assert!(!stored.windows(8).any(|window| window == [7; 8]));
         assert!(stored[..20_016] != stored[20_016..]);
+    }
+
+    /// A little of the next segment used to wait in the memory of the whole one before it.
+    #[tokio::test]
+    async fn what_waits_after_a_segment_takes_little_memory() {
+        let random = Arc::new(SeededRandom::new(1));
+        let store = memory_store(random.clone(), Threads::Own).unwrap();
+        let cluster = Cluster::with_store(store, NodeId::default(), random, crate::HOOKS, None);
+        let cluster = cluster.await.unwrap();
+        let pool = cluster.buffers().clone();
+        let held = pool.try_hold(PoolOptions::default().holdable_bytes);
+        let _held = held.unwrap();
+        let mut sealer = ContentSealer::new(&DataKey::new([1; 32]), cluster).unwrap();
+        for _ in 0..3 {
+            assert!(sealer.push(&[7; 20_000]).await.unwrap().is_empty());
+        }
+        let sealed = sealer.push(&[7; 10_000]).await.unwrap();
+        assert_eq!(sealed.len() as u64, sealed_size(SEGMENT_BYTES as u64));
+        assert_eq!(sealer.sealer.held(), 70_000 - SEGMENT_BYTES);
+        assert!(sealer.sealer.held_capacity() <= UNRESERVED_BYTES);
     }
 }

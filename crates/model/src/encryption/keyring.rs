@@ -7,7 +7,7 @@
 //! secrets, then only the new one.
 //!
 //! # Invariants
-//! - A start that adds a wrapping drops none: other nodes may have no other secret yet.
+//! - A process that adds a wrapping drops none, however often it tries: other nodes may have no other secret yet.
 //! - A running node keeps the keys that it knows, whatever becomes of their wrappings.
 //! - Only a node whose secrets open the newest key adds another one. So the others can open that, too.
 //!
@@ -60,8 +60,8 @@ enum Upkeep {
     None,
     /// The first key is made, if there is none.
     FirstKey,
-    /// Missing wrappings are added. If none is missing, those by other secrets than the present ones are
-    /// dropped.
+    /// Missing wrappings are added. If this process found none missing, those by other secrets than the present
+    /// ones are dropped.
     Rewrap,
 }
 
@@ -248,7 +248,7 @@ impl Model {
     }
 
     /// Returns the ring with a first key, and wrapped by the present keys; `None` if it is so already. Drops
-    /// other wrappings if `drop` is true and none had to be added.
+    /// other wrappings if `drop` is true and this process never had to add one.
     fn maintained(
         &self,
         wrapping: &Wrapping,
@@ -259,7 +259,11 @@ impl Model {
         let mut new = ring.clone();
         let all: Vec<Option<Opened>> = ring.keys.iter().map(|entry| wrapping.open(entry)).collect();
         let lacks = |opened: &Opened| opened.present < wrapping.present.len();
-        let drop = drop && !all.iter().flatten().any(lacks);
+        if all.iter().flatten().any(lacks) {
+            self.keyring().note_addition();
+        }
+        // An attempt after one that was not answered finds nothing missing. It is no later start.
+        let drop = drop && !self.keyring().may_have_added();
         for (entry, opened) in new.keys.iter_mut().zip(all) {
             let Some(opened) = opened else {
                 continue;

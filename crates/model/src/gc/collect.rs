@@ -1,9 +1,9 @@
 //! Runs one GC task: asks the owner, and drops the content that the owner does not need.
 
-use archipel_base::{Id, boxed, codec};
+use archipel_base::{Id, Stamp, boxed, codec};
 use archipel_cluster::{Cluster, State, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, Value, VersionKind};
+use archipel_storage::{RowKey, Value, VersionKind, VersionName};
 use bytes::Bytes;
 
 use super::{GcTask, IsPlain};
@@ -117,13 +117,22 @@ fn may_have_tail(metadata: &[u8]) -> bool {
 /// Returns true if the owner's row or one of its kept versions refers to the tail. A plain read proves
 /// that they do. It does not prove that they do not.
 pub(crate) async fn has_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
+    Ok(
+        is_current_tail(cluster, owner, group).await?
+            || is_kept_tail(cluster, owner, group).await?,
+    )
+}
+
+async fn is_current_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
     let row = rowkeys::owner(cluster, owner);
-    if tail_in(owner, cluster.read(&row).await?)? == Some(*group) {
-        return Ok(true);
-    }
+    Ok(tail_in(owner, cluster.read(&row).await?)? == Some(*group))
+}
+
+async fn is_kept_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
     if matches!(owner, Owner::Part { .. }) {
         return Ok(false);
     }
+    let row = rowkeys::owner(cluster, owner);
     let mut kept = cluster.kept_versions(&row, may_have_tail);
     while let Some((_, value)) = kept.next().await? {
         if tail_in(owner, Some(value))? == Some(*group) {
@@ -140,10 +149,17 @@ async fn drop_tail(
     (owner, group): (&Owner, &Id),
     is_plain: IsPlain<'_>,
 ) -> Result<Option<u64>, Error> {
-    // Another replica of the owner's row had the same task before.
-    if is_dropped(cluster, group).await? || has_tail(cluster, owner, group).await? {
+    if is_current_tail(cluster, owner, group).await? {
         return Ok(Some(0));
     }
+    // Another replica of the owner's row had the same task before. The extents are in another partition. If that
+    // cannot be reached, the kept versions may still show that the tail is needed.
+    let dropped = is_dropped(cluster, group).await;
+    if matches!(dropped, Ok(true)) || is_kept_tail(cluster, owner, group).await? {
+        return Ok(Some(0));
+    }
+    // The row is not settled for extents that cannot be dropped now.
+    dropped?;
     if is_used_elsewhere(cluster, group).await {
         return Ok(None);
     }
@@ -184,6 +200,7 @@ async fn settle(
     }
     let current = cluster.read_stamped(row).await?;
     let has_versions = has_versions(current.value.as_ref()) || !is_plain(bucket);
+    let before = (current.stamp, name_of(current.value.as_ref()));
     if let Some(value) = current.value
         && is_it(value)?
     {
@@ -195,9 +212,29 @@ async fn settle(
             return Ok(Some(true));
         }
     }
+    if !has_versions {
+        return Ok(Some(false));
+    }
     // A kept version that became current meanwhile was nowhere to be seen: it left its kept row.
-    let is_same = !has_versions || cluster.head_stamped(row).await?.stamp == current.stamp;
+    let now = cluster.head_stamped(row).await?;
+    let is_same = is_unchanged(before, (now.stamp, name_of(now.value.as_ref())));
     Ok(is_same.then_some(false))
+}
+
+/// Returns the name of the version that an object's row holds; `None` for a null version, a void row and a row
+/// without a value.
+fn name_of(value: Option<&Value>) -> VersionName {
+    value.filter(|value| is_version(value))?.version_name()
+}
+
+/// Returns true if no kept version can have become current and kept again between two reads of an object's row.
+///
+/// The same version with a name is enough. While it lives, a deletion makes another kept one current only if that has a
+/// later place, and then it has to be deleted before the former one is current again. A name that is deleted does not
+/// come back. The stamp changes more often: other replicas settle the row for the same task, and clients change tags.
+/// Null versions have no names, so their stamps count.
+fn is_unchanged(before: (Stamp, VersionName), now: (Stamp, VersionName)) -> bool {
+    before.0 == now.0 || before.1.is_some() && before.1 == now.1
 }
 
 /// Returns true if the value of an object's row was written where versions are kept.
@@ -256,9 +293,21 @@ async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
 
 #[cfg(test)]
 mod tests {
+    use archipel_base::Writer;
     use archipel_storage::RowVersion;
 
     use super::*;
+
+    #[test]
+    fn another_stamp_of_a_version_with_a_name_is_no_change() {
+        let stamp = |millis| Stamp::new(millis, 0, Writer::default());
+        let named = |at| (stamp(at), Some(stamp(1)));
+        assert!(is_unchanged(named(2), named(3)));
+        assert!(!is_unchanged(named(2), (stamp(3), Some(stamp(2)))));
+        assert!(!is_unchanged(named(2), (stamp(3), None)));
+        assert!(is_unchanged((stamp(2), None), (stamp(2), None)));
+        assert!(!is_unchanged((stamp(2), None), (stamp(3), None)));
+    }
 
     #[test]
     fn a_value_without_a_version_refers_to_no_tail() {

@@ -96,8 +96,12 @@ impl Subject {
         named: &'a BTreeMap<String, Id>,
         canonical_id: Option<&'a str>,
     ) -> Principal<'a> {
+        // A unique id is compared as such.
+        let is_name_of = |user: &User, (name, meant): &(&String, &Id)| {
+            **meant == user.incarnation && **name != self.id
+        };
         if let Kind::User(user) = &self.kind
-            && let Some((known, _)) = named.iter().find(|(_, meant)| **meant == user.incarnation)
+            && let Some((known, _)) = named.iter().find(|entry| is_name_of(user, entry))
         {
             let name = known.rsplit('/').next().unwrap_or(known);
             return Principal::User {

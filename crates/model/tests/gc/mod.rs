@@ -49,6 +49,16 @@ async fn length(model: &Model, bucket: &Bucket, id: VersionId) -> usize {
     length
 }
 
+/// Removes up to this many tasks from each node's queue.
+async fn forget_tasks(models: &[Model], most: usize) {
+    for model in models {
+        let tasks = model.cluster().queue_read(0, most).await.unwrap();
+        for (task, _) in tasks {
+            model.cluster().queue_remove(task).await.unwrap();
+        }
+    }
+}
+
 /// Each task used to read all kept versions one after the other, whole, and twice if there was something to drop.
 /// So did the tasks of the other replicas, for which nothing was left.
 #[tokio::test(start_paused = true)]
@@ -61,12 +71,7 @@ async fn gc_of_a_deleted_version_reads_many_others_at_once() {
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
     // Those of the versions that were replaced.
-    for model in &models {
-        let tasks = model.cluster().queue_read(0, 10 * VERSIONS).await.unwrap();
-        for (task, _) in tasks {
-            model.cluster().queue_remove(task).await.unwrap();
-        }
-    }
+    forget_tasks(&models, 10 * VERSIONS).await;
     let deleted = models[0].delete_version(&bucket, "key", ids[0], false, Condition::Always);
     deleted.await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -119,5 +124,42 @@ async fn content_of_a_version_stays_while_newer_versions_come_and_go() {
     for model in &models {
         model.run_all_gc_tasks().await.unwrap();
         assert_eq!(length(model, &bucket, first).await, SIZE);
+    }
+}
+
+/// Each change of tags writes the current version under another stamp, as the tasks of other replicas do, too. GC took
+/// that for another version, and began again and again.
+#[tokio::test(start_paused = true)]
+async fn gc_does_not_wait_while_tags_change() {
+    let (_world, models, bucket) = versioned().await;
+    let mut ids = Vec::new();
+    // To look at them takes longer than a change of tags.
+    for _ in 0..64 {
+        ids.push(put(&models[0], &bucket, SIZE).await.unwrap());
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    forget_tasks(&models, 1000).await;
+    let deleted = models[0].delete_version(&bucket, "key", ids[0], false, Condition::Always);
+    deleted.await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(models[0].gc_tasks().await, Ok(1));
+    let (client, on) = (models[1].clone(), bucket.clone());
+    let busy = tokio::spawn(async move {
+        for n in 0.. {
+            let tags = vec![("n".to_owned(), n.to_string())];
+            let changed = client.set_object_tags(&on, "key", None, tags, &|_| Ok(()));
+            // GC settles the row meanwhile.
+            let _ = changed.await;
+            tokio::time::sleep(LATENCY).await;
+        }
+    });
+    let mut dropped = 0;
+    for _ in 0..3 {
+        dropped += models[0].run_all_gc_tasks().await.unwrap().dropped;
+    }
+    busy.abort();
+    assert_eq!(dropped, 1);
+    for id in [ids[1], ids[63]] {
+        assert_eq!(length(&models[2], &bucket, id).await, SIZE);
     }
 }

@@ -1,6 +1,7 @@
 //! The ring as this node knows it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use archipel_base::{Id, codec};
@@ -26,6 +27,9 @@ pub(crate) struct Keyring {
     /// The derived keys.
     pub(super) wrapping: Mutex<Option<Arc<Wrapping>>>,
     known: RwLock<Known>,
+    /// True once this process wanted to add a wrapping that was missing. The attempt may have taken effect although
+    /// its answer was lost.
+    has_added: AtomicBool,
     /// The state of what takes earlier keys out of use.
     pub sweeps: Sweeps,
 }
@@ -101,6 +105,16 @@ impl Keyring {
         let is_new = known.trouble != trouble;
         known.trouble.clone_from(&trouble);
         trouble.filter(|_| is_new)
+    }
+
+    /// Notes that this process wants to add a wrapping.
+    pub(super) fn note_addition(&self) {
+        self.has_added.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns true if this process may have added a wrapping.
+    pub(super) fn may_have_added(&self) -> bool {
+        self.has_added.load(Ordering::SeqCst)
     }
 
     /// Returns true if this row is what the node knows and could open.

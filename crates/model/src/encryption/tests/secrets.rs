@@ -126,6 +126,17 @@ async fn first_start_with_a_new_secret_closes_no_other_node() {
     assert!(three.is_closed(1).await);
 }
 
+/// The first attempt of a start took effect, but its answer was lost. So the node tries again.
+#[tokio::test(start_paused = true)]
+async fn second_attempt_of_a_start_drops_no_wrapping() {
+    let mut three = Three::start().await;
+    let moved = || secrets(&["new"], &["old"]);
+    three.restart(0, moved()).await.unwrap();
+    three.nodes[0].rewrap_keyring().await.unwrap();
+    three.restart(1, secrets(&["old"], &[])).await.unwrap();
+    three.all_serve().await;
+}
+
 /// Two starts of one node come before the others know its secret.
 #[tokio::test(start_paused = true)]
 async fn node_that_runs_keeps_the_keys_that_it_knows() {
