@@ -82,9 +82,13 @@ def test_two_of_three_wait_and_a_node_with_a_layout_is_joined(tmp_path):
             assert wait_until(lambda: "2 of 3 nodes are there" in node.log.read_text(), 30)
         missing = f"no node answers at {nodes.network.address(nodes.nodes.index(old))}:3901: "
         for node in new:
-            warnings = node.admin("GET", "/v1/status")["warnings"]
-            assert any(line.startswith(missing) and "; fix: " in line for line in warnings), warnings
-            assert "the first layout waits: 2 of 3 nodes are there" in warnings
+
+            def warns(node=node) -> bool:
+                warnings = node.admin("GET", "/v1/status").get("warnings", [])
+                lost = any(line.startswith(missing) and "; fix: " in line for line in warnings)
+                return lost and "the first layout waits: 2 of 3 nodes are there" in warnings
+
+            assert wait_until(warns, 30), node.admin("GET", "/v1/status")
         assert nodes.layouts() == [None] * 3
         assert health(new[0], "live")[0] == 200 and health(new[0], "ready")[0] == 503
         # The third is no new node: it has founded a cluster of its own before.

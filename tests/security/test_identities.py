@@ -72,7 +72,7 @@ def test_create_bucket_does_not_set_what_a_policy_denies(iam, server, s3, make_b
     """As AWS: what CreateBucket sets beside the bucket needs the action of the operation that sets it."""
     name = make_bucket() + "-created"
     asked = {
-        "s3:PutBucketTagging": {"CreateBucketConfiguration": {"Tags": [{"Key": "a", "Value": "1"}]}},
+        "s3:TagResource": {"CreateBucketConfiguration": {"Tags": [{"Key": "a", "Value": "1"}]}},
         "s3:PutBucketOwnershipControls": {"ObjectOwnership": "ObjectWriter"},
         "s3:PutBucketObjectLockConfiguration": {"ObjectLockEnabledForBucket": True},
         "s3:PutBucketVersioning": {"ObjectLockEnabledForBucket": True},

@@ -75,6 +75,19 @@ def test_a_user_with_a_new_path_is_still_meant(user, iam, s3, server, bucket):  
         iam.delete_user(UserName="mover")
 
 
+def test_a_user_who_is_named_in_two_ways_is_meant_by_both(user, iam, s3, bucket):  # noqa: F811
+    limited = user(statement("Allow", "s3:*"))
+    unique = iam.get_user(UserName="limited")["User"]["UserId"]
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    resource = f"arn:aws:s3:::{bucket}/*"
+    allow = statement("Allow", "s3:*", resource) | {"Principal": {"AWS": unique}}
+    deny = statement("Deny", "s3:DeleteObject", resource) | {"Principal": {"AWS": f"{ACCOUNT}:user/limited"}}
+    s3.put_bucket_policy(Bucket=bucket, Policy=document(allow, deny))
+    assert limited.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+    with denied():
+        limited.delete_object(Bucket=bucket, Key="k")
+
+
 def test_a_copy_of_a_version_needs_the_right_to_its_tags(user, s3, bucket):  # noqa: F811
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     old = s3.put_object(Bucket=bucket, Key="k", Body=b"old", Tagging="class=secret")["VersionId"]
@@ -110,7 +123,7 @@ def test_tags_that_a_copy_takes_over_meet_conditions(user, s3, bucket):  # noqa:
         copy(limited, "internal", "locked")
 
 
-def test_tags_of_a_new_bucket_need_the_right_to_tag(user, s3):  # noqa: F811
+def test_tags_of_a_new_bucket_need_the_right_to_tag(user):  # noqa: F811
     def create(client, value: str):
         tags = {"Tags": [{"Key": "x", "Value": value}]}
         client.create_bucket(Bucket="with-tags", CreateBucketConfiguration=tags)
@@ -123,7 +136,7 @@ def test_tags_of_a_new_bucket_need_the_right_to_tag(user, s3):  # noqa: F811
     with denied():
         create(limited, "1")
     create(limited, "2")
-    s3.delete_bucket(Bucket="with-tags")
+    limited.delete_bucket(Bucket="with-tags")
 
 
 def test_a_second_tag_in_another_case_does_not_satisfy_a_condition(user, s3, bucket):  # noqa: F811
@@ -168,7 +181,7 @@ def test_a_session_is_not_limited_by_another_policy_of_the_same_name(user, iam, 
     arn = iam.create_policy(PolicyName="limit", PolicyDocument=narrow)["Policy"]["Arn"]
     try:
         sts = user(statement("Allow", "sts:AssumeRole"), service="sts")
-        assumed = sts.assume_role(RoleArn=role["Arn"], RoleSessionName="s", PolicyArns=[{"arn": arn}])
+        assumed = sts.assume_role(RoleArn=role["Arn"], RoleSessionName="session", PolicyArns=[{"arn": arn}])
         given = assumed["Credentials"]
         keys = given["AccessKeyId"], given["SecretAccessKey"]
         session = boto("s3", server.endpoint, *keys, token=given["SessionToken"])
@@ -199,6 +212,14 @@ def test_conditions_of_writes_do_not_tell_that_a_key_is_missing(user, s3, bucket
     both = [{"Key": key, "ETag": '"0"'} for key in ("gone", "there")]
     errors = limited.delete_objects(Bucket=bucket, Delete={"Objects": both})["Errors"]
     assert {one["Key"]: one["Code"] for one in errors} == {"gone": "AccessDenied", "there": "PreconditionFailed"}
+    begun = limited.create_multipart_upload(Bucket=bucket, Key="gone")
+    upload = {"Bucket": bucket, "Key": "gone", "UploadId": begun["UploadId"]}
+    part = limited.upload_part(**upload, PartNumber=1, Body=b"x")
+    parts = {"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]}
+    with pytest.raises(limited.exceptions.ClientError) as refusal:
+        limited.complete_multipart_upload(**upload, MultipartUpload=parts, IfMatch='"0"')
+    assert refusal.value.response["Error"]["Code"] == "AccessDenied"
+    s3.abort_multipart_upload(**upload)
     limited = user(statement("Allow", ["s3:GetObject", "s3:PutObject", "s3:ListBucket"]))
     with refused(404, "NoSuchKey"):
         limited.put_object(Bucket=bucket, Key="gone", Body=b"x", IfMatch='"0"')

@@ -28,7 +28,6 @@ SETTINGS = (
 OPERATED = {"keys": "id", "users": "name", "groups": "name", "roles": "name", "policies": "name", "tokens": "id"}
 # What nodes keep in memory, by the beginnings of its names.
 KEPT = ("bucket ", "usage, ", "inline ", *(f"{kind}: " for kind in OPERATED))
-KINDS = {"users": "user", "groups": "group", "roles": "role"}
 
 
 class Observer:
@@ -201,7 +200,7 @@ def operated(admin: Admin) -> dict[str, object]:
         for one in every(admin, f"/v1/{kind}"):
             seen[f"{kind}: {one[name]}"] = one
             for policy in one.get("inline_policies", ()):
-                path = f"/v1/inline-policies/{KINDS[kind]}/{quote(one[name], safe='')}/{quote(policy, safe='')}"
+                path = f"/v1/inline-policies/{kind}/{quote(one[name], safe='')}/{quote(policy, safe='')}"
                 seen[f"inline policy {policy} of {kind}: {one[name]}"] = admin.call("GET", path)
     for bucket in every(admin, "/v1/buckets"):
         seen[f"usage, grants, aliases and quota of {bucket['name']}"] = admin.call("GET", f"/v1/buckets/{bucket['name']}")

@@ -10,7 +10,6 @@ const SHORT: Options = Options {
     trust_old_store: false,
     ignore_fences: false,
     swallow_full: false,
-    newest_part: false,
     trust_buffered: false,
     rules: Rules::CORRECT,
 };

@@ -129,8 +129,10 @@ fn breaks_protocol(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         let of_hyper = error.downcast_ref::<hyper::Error>();
-        let is_harmless =
-            of_hyper.is_some_and(|error| error.is_timeout() || error.is_incomplete_message());
+        // An answer that this node could not finish is an error of the user, too: hyper's.
+        let is_harmless = of_hyper.is_some_and(|error| {
+            error.is_timeout() || error.is_incomplete_message() || error.is_user()
+        });
         if is_harmless || error.is::<std::io::Error>() {
             return false;
         }

@@ -112,10 +112,10 @@ async fn begin(world: &World, machine: usize, key: &'static str, rng: &mut Rng) 
             return;
         }
     }
-    let (id, newest) = (upload.id, world.options.newest_part);
+    let id = upload.id;
     let found = through(rng).call(PATIENCE, |model| async move {
         let bucket = client::bucket(&model, bucket).await?;
-        let is_meant = |part: &Part| newest || is_last(part, base);
+        let is_meant = |part: &Part| is_last(part, base);
         let sent = model.sent_parts(&bucket, key, &id, &is_meant);
         Ok::<_, client::Fault>(sent.await?)
     });

@@ -55,9 +55,6 @@ pub struct Options {
     pub trust_old_store: bool,
     /// Closed write fences keep no write out: a planted defect that a checker must notice.
     pub ignore_fences: bool,
-    /// Completions take the newest attempt of a part, whatever the client sent last: a planted
-    /// defect that a checker must notice.
-    pub newest_part: bool,
     /// Acknowledged writes of a buffered bucket count as durable, so that a checker must notice what a
     /// power cut undoes.
     pub trust_buffered: bool,
@@ -77,7 +74,6 @@ impl Default for Options {
             trust_old_store: false,
             ignore_fences: false,
             swallow_full: false,
-            newest_part: false,
             trust_buffered: false,
             rules: Rules::CORRECT,
         }

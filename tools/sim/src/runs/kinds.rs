@@ -33,13 +33,12 @@ const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
 const TRUST_OLD: &str = "trust-old";
 const IGNORE_FENCES: &str = "ignore-fences";
 const SWALLOW_FULL: &str = "swallow-full";
-const NEWEST_PART: &str = "newest-part";
 const TRUST_BUFFERED: &str = "trust-buffered";
 
 /// Lists the rules that can be broken, for people.
 pub fn mutants() -> String {
     format!(
-        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD}, {IGNORE_FENCES}, {SWALLOW_FULL}, {NEWEST_PART} and {TRUST_BUFFERED} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
+        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD}, {IGNORE_FENCES}, {SWALLOW_FULL} and {TRUST_BUFFERED} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
         Mutant::BY_SCHEDULE,
         Mutant::ALL
     )
@@ -103,7 +102,6 @@ impl Kind for nodes::Options {
             TRUST_OLD => &mut self.trust_old_store,
             IGNORE_FENCES => &mut self.ignore_fences,
             SWALLOW_FULL => &mut self.swallow_full,
-            NEWEST_PART => &mut self.newest_part,
             TRUST_BUFFERED => &mut self.trust_buffered,
             _ => {
                 let rules = broken(mutant);

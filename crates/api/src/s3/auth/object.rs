@@ -135,14 +135,19 @@ impl Authorised<OnObject> {
         if ![Code::NoSuchKey, Code::NoSuchVersion].contains(&error.code()) {
             return error;
         }
+        match self.may_list(call) {
+            true => error.with("Key", self.key()),
+            false => denied(),
+        }
+    }
+
+    /// Returns true if the caller may list the bucket, and so may know that a key is missing.
+    pub fn may_list(&self, call: &Call<'_>) -> bool {
         // The condition keys are those of the object's request: it asked for no listing.
         let check = AccessCheck {
             key: None,
             ..self.check(call)
         };
-        match check.decide(Action::ListBucket, None).is_allowed() {
-            true => error.with("Key", self.key()),
-            false => denied(),
-        }
+        check.decide(Action::ListBucket, None).is_allowed()
     }
 }

@@ -73,7 +73,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         acl: upload.meta.acl,
     };
     let completion = Completion::of(call, on, id, &named)?;
-    let made = completion.made.clone();
+    let (made, may_list) = (completion.made.clone(), on.may_list(call));
     let answer = slow::answer(async move {
         let (model, bucket) = (&completion.model, &completion.bucket);
         let done = model.complete_upload(bucket, &upload, &parts, meta, condition);
@@ -81,6 +81,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
             Ok(head) => Ok(completion.result(&head)),
             // Another request completed or aborted it at the same time.
             Err(Error::NoSuchUpload) => completion.done_before().await,
+            Err(Error::NoSuchKey) if !may_list => Err(Code::AccessDenied.into()),
             Err(error) => Err(with_key(error, &completion.key)),
         }
     });

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use archipel_access::Action;
 use archipel_model::{
-    Bucket, Condition, Model, ObjectHead, ObjectMeta, ObjectReader, ObjectStream, ObjectWriter,
+    Bucket, Condition, Error, Model, ObjectHead, ObjectMeta, ObjectReader, ObjectStream,
+    ObjectWriter,
 };
 
 use super::made::{self, Made};
@@ -139,6 +140,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         content: source.reader.stream(0..head.size),
         meta,
         condition,
+        may_list: on.may_list(call),
         made: Arc::default(),
     };
     let made = copying.made.clone();
@@ -165,6 +167,8 @@ struct Copying {
     /// The metadata of the copy, which lack the tag and the checksum of the content.
     meta: ObjectMeta,
     condition: Condition,
+    /// Whether the caller may know that the key is missing.
+    may_list: bool,
     made: Arc<OnceLock<Made>>,
 }
 
@@ -182,7 +186,10 @@ impl Copying {
             ..self.meta
         };
         let copied = self.writer.finish(meta, self.condition).await;
-        let copied = copied.map_err(|error| with_key(error, &self.key))?;
+        let copied = copied.map_err(|error| match error {
+            Error::NoSuchKey if !self.may_list => Code::AccessDenied.into(),
+            error => with_key(error, &self.key),
+        })?;
         self.made
             .get_or_init(|| Made::of(&self.model, &self.bucket, &self.key, &copied));
         Ok(copy_result(&copied))
