@@ -116,8 +116,14 @@ impl Blocks {
         located: &LocatedRecord,
         error: &io::Error,
     ) -> Error {
+        // File systems that verify what they read have errors of their own.
+        const LOST: [i32; 4] = [libc::EIO, libc::EUCLEAN, libc::EBADMSG, libc::ENODATA];
         let lost = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof);
-        if lost || error.raw_os_error() == Some(libc::EIO) {
+        if lost
+            || error
+                .raw_os_error()
+                .is_some_and(|code| LOST.contains(&code))
+        {
             return record::damaged(hash, located, &error.to_string());
         }
         Error::from_io(&format!("reading block {hash}"), error)

@@ -48,8 +48,15 @@ impl Blocks {
         let found = self.next_locations(after, budget_bytes, &mut scrubbed)?;
         for (hash, located) in found {
             let pinned = Pinned::new(self, hash);
-            if self.locate(&hash)? != Some(located) {
-                continue;
+            match self.locate(&hash) {
+                Ok(found) if found == Some(located) => {}
+                Ok(_) => continue,
+                Err(error @ Error::Damaged(_)) => {
+                    self.note_damaged(&hash, &error);
+                    scrubbed.damaged.push(hash);
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
             scrubbed.blocks += 1;
             scrubbed.bytes += located.record_bytes();

@@ -1,10 +1,12 @@
 //! The driver of passes: it runs them when they are due.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId, boxed};
+use futures_util::FutureExt;
 use tokio::task::JoinSet;
 
 use super::pass::Pass;
@@ -59,6 +61,7 @@ impl Upkeep {
         }
         let upkeep = self;
         let mut running: JoinSet<(NodeId, Ended)> = JoinSet::new();
+        upkeep.anti_entropy.schedule().forget_running();
         let mut epoch_before = 0;
         loop {
             if let Some(epoch) = self.epoch() {
@@ -137,6 +140,10 @@ impl Upkeep {
         self.anti_entropy
             .schedule()
             .follow(now, &others.collect(), &mut chance);
+        if !self.epochs.may_answer(epoch) {
+            // This store applies nothing yet, so that a pass would end as if nothing was missing.
+            return;
+        }
         while running.len() < PASSES {
             let Some(node) = self.anti_entropy.schedule().start(now) else {
                 return;
@@ -154,8 +161,11 @@ impl Upkeep {
                 partitions.clone(),
             );
             running.spawn(async move {
-                let ended = pass.run(partitions).await;
-                (node, pass.note_end(ended))
+                // The next one is due although this one panics; the panic is in the log.
+                match AssertUnwindSafe(pass.run(partitions)).catch_unwind().await {
+                    Ok(ended) => (node, pass.note_end(ended)),
+                    Err(_) => (node, Ended::Failed),
+                }
             });
         }
     }

@@ -52,7 +52,12 @@ impl Schedule {
             let entry = self.peers.entry(*node).or_default();
             let returned = entry.away && !away;
             entry.away = *away;
-            if !known || returned || std::mem::take(&mut entry.hurried) {
+            entry.hurried |= returned;
+            if entry.running {
+                // It may have compared already what the next one is wanted for.
+                continue;
+            }
+            if !known || std::mem::take(&mut entry.hurried) {
                 let soon = now_ms + chance() % SOON_MS;
                 entry.due_ms = if known { soon.min(entry.due_ms) } else { soon };
                 entry.setbacks = 0;
@@ -83,6 +88,13 @@ impl Schedule {
         let (node, entry) = due.fold(first, |a, b| if b.1.due_ms < a.1.due_ms { b } else { a });
         entry.running = true;
         Some(*node)
+    }
+
+    /// Notes that no pass is under way: the driver begins again, and its passes ended with it.
+    pub fn forget_running(&mut self) {
+        self.peers
+            .values_mut()
+            .for_each(|entry| entry.running = false);
     }
 
     /// Ends a pass. The next one comes after about `interval_ms`, or earlier if something is left.

@@ -110,6 +110,8 @@ impl Queue {
             case.due_ms = now_ms.saturating_add(wait.min(LONGEST_WAIT_MS));
             case.failures = case.failures.saturating_add(1);
             case.trouble = Some(trouble);
+            // Replicas of another row may have it.
+            case.partition = None;
         }
     }
 

@@ -24,8 +24,9 @@ fn block_waits_longer_after_each_failure() {
     let mut queue = Queue::default();
     assert_eq!(queue.note(hash(1), None), Noted::New);
     assert_eq!(queue.note(hash(1), Some(PartitionId(7))), Noted::Known);
-    let expected = [(hash(1), Some(PartitionId(7)))];
-    assert_eq!(queue.due(0), expected);
+    assert_eq!(queue.due(0), [(hash(1), Some(PartitionId(7)))]);
+    // Replicas of another row may have what those of the hint lack.
+    let expected = [(hash(1), None)];
     let mut now = 1_000_000;
     for wait in [30_000, 60_000, 120_000] {
         queue.fail(trouble(1), now);

@@ -9,6 +9,7 @@ use archipel_storage::rows::Granularity;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::before_hour;
 use crate::error::Error;
@@ -32,17 +33,22 @@ impl Upkeep {
     pub(in crate::upkeep) async fn floors_forever(self: &Arc<Upkeep>, options: AntiEntropyOptions) {
         let floors = &self.anti_entropy.floors;
         let _ = floors.faults.set(options.faults);
-        loop {
+        let soon = || {
             let chance = self.options.random.next_u64();
             let around = options.floor_look.as_millis() as u64;
             let wait = around - around / 4 + chance % (around / 2).max(1);
-            let waited = tokio::time::sleep(Duration::from_millis(wait));
+            Instant::now() + Duration::from_millis(wait)
+        };
+        // Others wake it with each agreement, which must not put the look off.
+        let mut next = soon();
+        loop {
             tokio::select! {
                 biased;
-                () = waited => {
+                () = tokio::time::sleep_until(next) => {
                     if let Some(epoch) = self.epoch() {
                         self.look_after_floors(&epoch, options).await;
                     }
+                    next = soon();
                 }
                 () = floors.wake.notified() => self.collect_what_is_agreed().await,
             }

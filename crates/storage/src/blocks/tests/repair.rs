@@ -221,3 +221,27 @@ async fn a_damaged_entry_of_the_index_stops_neither_scrub_nor_drain() {
     let drained = world.blocks.drain_step(1, None, u64::MAX).await.unwrap();
     assert_eq!((drained.moved, drained.unreadable), (2, 1));
 }
+
+/// The entry of one block is damaged. The blocks behind it are scrubbed all the same.
+#[tokio::test]
+async fn a_damaged_entry_of_a_block_does_not_end_the_scrub() {
+    let world = World::new(1);
+    let contents: Vec<_> = (1..4).map(|n| noise(n, 900)).collect();
+    let refs = world.put(&contents).await.unwrap();
+    let first = refs
+        .iter()
+        .min_by_key(|block| located(&world, block).location.to_key());
+    let hash = first.unwrap().hash;
+    let mut txn = world.engine.write().unwrap();
+    let mut entry = txn
+        .get(Tree::Blocks, &hash.0)
+        .unwrap()
+        .unwrap()
+        .into_owned();
+    entry.pop();
+    txn.put(Tree::Blocks, &hash.0, &entry).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    let scrubbed = world.blocks.scrub_step(None, u64::MAX).await.unwrap();
+    assert_eq!((scrubbed.blocks, scrubbed.next), (2, None));
+    assert_eq!(scrubbed.damaged, [hash]);
+}

@@ -33,6 +33,34 @@ fn new_or_returned_node_is_due_soon_and_a_suspected_one_never() {
     assert_eq!(schedule.start(18_000), Some(node(1)), "it was called for");
 }
 
+/// The pass under way may have compared what the next one is asked for.
+#[test]
+fn pass_that_is_asked_for_during_another_comes_soon() {
+    let mut schedule = Schedule::default();
+    let mut chance = || 0;
+    let here = peers(&[(1, false)]);
+    schedule.follow(0, &here, &mut chance);
+    assert_eq!(schedule.start(0), Some(node(1)));
+    schedule.hurry(&node(1));
+    schedule.follow(1000, &here, &mut chance);
+    schedule.ended(&node(1), 2000, Ended::Whole, INTERVAL, &mut chance);
+    schedule.follow(3000, &here, &mut chance);
+    let (_, _, wait) = schedule.look(&node(1), 3000).unwrap();
+    assert!(wait <= 5000, "{wait}");
+}
+
+/// The driver was ended by a panic. Its passes ended with it, and no other node does their work.
+#[test]
+fn passes_of_a_driver_that_begins_again_are_due() {
+    let mut schedule = Schedule::default();
+    let mut chance = || 0;
+    schedule.follow(0, &peers(&[(1, false)]), &mut chance);
+    assert_eq!(schedule.start(60_000), Some(node(1)));
+    assert_eq!(schedule.start(60_000), None);
+    schedule.forget_running();
+    assert_eq!(schedule.start(60_000), Some(node(1)));
+}
+
 #[test]
 fn failed_pass_is_retried_soon_and_then_less_and_less_often() {
     let mut schedule = Schedule::default();
