@@ -89,11 +89,16 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
             let alias = named("aliases", fields.get("alias"));
             admin.delete(&format!("{alias}{key}")).await?;
         }
-        "grant" => {
+        change @ ("grant" | "give") => {
+            // To give permissions takes none away.
+            let asked = |name: &str| {
+                let is_checked = fields.is_checked(name);
+                Some(is_checked).filter(|_| is_checked || change == "grant")
+            };
             let ask = ChangeGrant {
-                read: Some(fields.is_checked("read")),
-                write: Some(fields.is_checked("write")),
-                owner: Some(fields.is_checked("owner")),
+                read: asked("read"),
+                write: asked("write"),
+                owner: asked("owner"),
             };
             let at = named("grants", fields.get("key"));
             let _: Value = admin.send(Method::PATCH, &at, &ask).await?;

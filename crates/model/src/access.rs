@@ -258,15 +258,39 @@ impl Model {
     }
 
     /// Publishes a bucket: sets a policy and lets public policies take effect, in one change.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if the bucket has another policy.
     #[boxed]
     pub async fn publish(&self, bucket: &Bucket, policy: BucketPolicy) -> Result<(), Error> {
         self.change_row(bucket, move |bucket| {
+            let own = bucket.policy.as_ref().map(BucketPolicy::text);
+            if own.is_some_and(|text| text != policy.text()) {
+                return Err(Error::Conflict);
+            }
             bucket.policy = Some(policy.clone());
             bucket.public_access_block = Some(PublicAccessBlock {
                 block_public_policy: false,
                 restrict_public_buckets: false,
                 ..bucket.blocked()
             });
+            Ok(())
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Blocks public access to a bucket, and removes its policy if that is `published`, in one change.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`].
+    #[boxed]
+    pub async fn unpublish(&self, bucket: &Bucket, published: &str) -> Result<(), Error> {
+        let published = published.to_owned();
+        self.change_row(bucket, move |bucket| {
+            bucket.public_access_block = block_everything();
+            let is_other = |policy: &BucketPolicy| policy.text() != published;
+            bucket.policy = bucket.policy.take().filter(is_other);
             Ok(())
         })
         .await

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_access::{
-    Action, Context, Inputs, Policy, Principal, PublicAccessBlock, Request, ResourceKind, decide,
-    resource_arn, resource_of_arn,
+    Action, Context, Inputs, Policy, Principal, Request, ResourceKind, decide, resource_arn,
+    resource_of_arn,
 };
 use archipel_model::{Bucket, BucketPolicy, Error, ObjectHead, Subject};
 use axum::extract::State;
@@ -203,12 +203,8 @@ pub(super) async fn unpublish(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    let all = Some(PublicAccessBlock::ALL);
     let bucket = find(&admin, &name).await?;
-    admin.model.set_public_access_block(&bucket, all).await?;
-    let policy = bucket.policy.as_ref();
-    if policy.is_some_and(|policy| policy.text() == public_read(&bucket.name)) {
-        admin.model.set_policy(&bucket, None).await?;
-    }
+    let published = public_read(&bucket.name);
+    admin.model.unpublish(&bucket, &published).await?;
     Ok(NoContent)
 }

@@ -369,13 +369,21 @@ class Archipel:
         end = time.monotonic() + timeout_s
         while True:
             operation = self.operation(id)
-            if operation.state is not OperationState.RUNNING:
+            # A node that did not answer once may still do so.
+            if operation.state not in (OperationState.RUNNING, OperationState.UNKNOWN):
                 return operation
             if time.monotonic() >= end:
                 raise TimeoutError(f"{id} still runs: {operation.done} of {operation.all_ or 'all'} are done")
             time.sleep(every_s)
 
     def verify(self, deep: bool = False, timeout_s: float = 3600) -> OperationInfo:
-        """Verifies the data of all nodes, with `deep` by reading all of it, and waits for the end."""
+        """Verifies the data of all nodes, with `deep` by reading all of it, and waits for the end.
+
+        Raises `RuntimeError` if it did not come to its end, because the node restarted for example. If `trouble` is
+        set, a part could not be checked.
+        """
         self.call(start_verification, body=StartVerify(deep=deep))
-        return self.wait_for_operation("verification", timeout_s)
+        told = self.wait_for_operation("verification", timeout_s)
+        if told.state is not OperationState.DONE:
+            raise RuntimeError(f"the verification is {told.state.value}: it did not come to its end")
+        return told
