@@ -1,6 +1,6 @@
 //! The check that no two listeners have the same address.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::Check;
 use crate::config::Settings;
@@ -45,10 +45,11 @@ fn listeners(settings: &Settings) -> Vec<(&'static str, SocketAddr)> {
 
 /// Returns true if only one can listen. The system chooses another port each time for port 0.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    // All interfaces of IPv6 include those of IPv4.
+    let covers =
+        |a: IpAddr, b: IpAddr| a == b || (a.is_unspecified() && (a.is_ipv6() || b.is_ipv4()));
     let (a, b) = (one.ip(), other.ip());
-    one.port() == other.port()
-        && one.port() != 0
-        && (a == b || a.is_unspecified() || b.is_unspecified())
+    one.port() == other.port() && one.port() != 0 && (covers(a, b) || covers(b, a))
 }
 
 #[cfg(test)]
@@ -70,6 +71,8 @@ mod tests {
         for free in ["127.0.0.1:3904", "127.0.0.2:3900", "[::1]:3900"] {
             read(&text(free)).unwrap();
         }
+        // All interfaces of IPv4 are none of IPv6.
+        read(&text("[::1]:3900").replace("127.0.0.1", "0.0.0.0")).unwrap();
         let any = text("127.0.0.1:0").replace("3900", "0");
         read(&any).unwrap();
     }
