@@ -72,7 +72,7 @@ impl ContentSealer {
         if self.sealer.held() > UNRESERVED_BYTES {
             self.hide().await?;
         }
-        // What is left may wait for the client, without the memory of the segment that was sealed.
+        // The rest may wait for the client, without the memory of the segment that was sealed.
         self.sealer.shrink_held(UNRESERVED_BYTES);
         Ok(memory.guard(sealed))
     }
@@ -188,17 +188,22 @@ mod tests {
 
     use super::*;
 
-    /// A client stalls in the middle of a segment, and there is no memory to hold.
-    #[tokio::test]
-    async fn nothing_readable_waits_outside_of_memory() {
+    /// Returns a sealer for which there is no memory to hold, and the memory.
+    async fn without_memory() -> (ContentSealer, Reservation) {
         let random = Arc::new(SeededRandom::new(1));
         let store = memory_store(random.clone(), Threads::Own).unwrap();
         let cluster = Cluster::with_store(store, NodeId::default(), random, crate::HOOKS, None);
         let cluster = cluster.await.unwrap();
         let pool = cluster.buffers().clone();
         let held = pool.try_hold(PoolOptions::default().holdable_bytes);
-        let _held = held.unwrap();
-        let mut sealer = ContentSealer::new(&DataKey::new([1; 32]), cluster).unwrap();
+        let sealer = ContentSealer::new(&DataKey::new([1; 32]), cluster);
+        (sealer.unwrap(), held.unwrap())
+    }
+
+    /// A client stalls in the middle of a segment, and there is no memory to hold.
+    #[tokio::test]
+    async fn nothing_readable_waits_outside_of_memory() {
+        let (mut sealer, _held) = without_memory().await;
         for _ in 0..2 {
             let sealed = sealer.push(&[7; 20_000]).await.unwrap();
             assert!(sealed.is_empty());
@@ -215,14 +220,7 @@ mod tests {
     /// A little of the next segment used to wait in the memory of the whole one before it.
     #[tokio::test]
     async fn what_waits_after_a_segment_takes_little_memory() {
-        let random = Arc::new(SeededRandom::new(1));
-        let store = memory_store(random.clone(), Threads::Own).unwrap();
-        let cluster = Cluster::with_store(store, NodeId::default(), random, crate::HOOKS, None);
-        let cluster = cluster.await.unwrap();
-        let pool = cluster.buffers().clone();
-        let held = pool.try_hold(PoolOptions::default().holdable_bytes);
-        let _held = held.unwrap();
-        let mut sealer = ContentSealer::new(&DataKey::new([1; 32]), cluster).unwrap();
+        let (mut sealer, _held) = without_memory().await;
         for _ in 0..3 {
             assert!(sealer.push(&[7; 20_000]).await.unwrap().is_empty());
         }

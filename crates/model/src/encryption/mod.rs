@@ -68,9 +68,9 @@ pub(crate) fn object_context(row: &RowKey) -> &[u8] {
 /// The encryption of new objects of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefaultEncryption {
-    /// Whether they are encrypted by a key of the ring.
+    /// True if they are encrypted by a key of the ring.
     pub is_enabled: bool,
-    /// Whether an S3 Bucket Key was asked for.
+    /// True if an S3 Bucket Key was asked for.
     pub has_bucket_key: bool,
 }
 

@@ -16,7 +16,7 @@
 //! while. So what came last never waits for all that came before.
 //!
 //! A failure pauses the whole target: it may be down, and the answers of its kinds do not tell whether it would take
-//! other events. What it does take must not wait for what it refuses. So after a pause, each partition goes on
+//! other events. Events that it refuses must not hold up those that it takes. So after a pause, each partition goes on
 //! behind the objects that had their turn, and partitions that had none come first.
 //!
 //! A crash between delivery and deletion delivers an event again.

@@ -108,7 +108,7 @@ async fn versions_count_and_markers_do_not() {
     put(&model, &bucket, "key", 10).await.unwrap();
 }
 
-/// A version with a name is current, and the null version behind it is what the write replaces. What it adds fits the
+/// A version with a name is current, and the write replaces the null version behind it. The bytes that it adds fit the
 /// quota, but not the share of its partition.
 #[tokio::test(start_paused = true)]
 async fn an_overwrite_of_a_null_version_that_is_not_current_needs_room_only_for_what_it_adds() {

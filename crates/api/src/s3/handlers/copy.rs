@@ -167,7 +167,7 @@ struct Copying {
     /// The metadata of the copy, which lack the tag and the checksum of the content.
     meta: ObjectMeta,
     condition: Condition,
-    /// Whether the caller may know that the key is missing.
+    /// True if the caller may know that the key is missing.
     may_list: bool,
     made: Arc<OnceLock<Made>>,
 }
