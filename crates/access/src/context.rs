@@ -53,8 +53,8 @@ impl Context {
         self.set_all(key, [value.into()]);
     }
 
-    /// Sets a key to several values. Without values the key is absent, so that `Null` sees no empty list
-    /// as present.
+    /// Sets a key to several values. Without values the key is absent, so that `Null` sees no empty
+    /// list as present.
     pub fn set_all(&mut self, key: &str, values: impl IntoIterator<Item = String>) {
         let key = key.to_ascii_lowercase();
         self.0.retain(|other| other.key != key);
@@ -68,8 +68,8 @@ impl Context {
         }
     }
 
-    /// Adds the value of a tag to a key that ends with the tag's name. Tags of objects may have names that
-    /// differ in case only, so that such a key has several values.
+    /// Adds the value of a tag to a key that ends with the tag's name. Tags of objects may have
+    /// names that differ in case only, so that such a key has several values.
     pub fn add(&mut self, key: &str, value: impl Into<String>) {
         let (lower, value, spelling) = (key.to_ascii_lowercase(), value.into(), spelling(key));
         match self.0.iter_mut().find(|other| other.key == lower) {
@@ -91,8 +91,8 @@ impl Context {
         found.map(|entry| entry.values.as_slice())
     }
 
-    /// Returns the same for a condition that spells the key so. If one of several tags has exactly that name,
-    /// the others do not count: a second tag must not decide about the first.
+    /// Returns the same for a condition that spells the key so. If one of several tags has exactly
+    /// that name, the others do not count: a second tag must not decide about the first.
     pub(crate) fn get_spelled(&self, key: &str, spelled: &str) -> Option<Cow<'_, [String]>> {
         let entry = self.0.iter().find(|other| other.key == key)?;
         let is_exact = |one: &String| one == spelled;

@@ -7,10 +7,10 @@
 //! resources, and condition keys for Amazon S3".
 //!
 //! # Invariants
-//! - An explicit deny wins over everything but one rule: no policy of a bucket keeps its owners from
-//!   managing that policy.
-//! - A session does nothing that its policies do not allow, unless a bucket's policy names the session
-//!   itself.
+//! - An explicit deny wins over everything but one rule: no policy of a bucket keeps its owners
+//!   from managing that policy.
+//! - A session does nothing that its policies do not allow, unless a bucket's policy names the
+//!   session itself.
 //! - What nothing allows is denied.
 //! - A stored policy that cannot be read denies everything.
 //! - Text that can be read in two ways is no policy: unknown elements, repeated members, unknown

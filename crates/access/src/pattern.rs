@@ -44,8 +44,8 @@ fn wildcard(letter: char) -> Token {
 
 /// Returns true if the pattern matches the whole text.
 ///
-/// The time is the length of the text times a 64th of the length of the pattern, whatever they hold: a
-/// policy and a request may be made to cost much.
+/// The time is the length of the text times a 64th of the length of the pattern, whatever they
+/// hold: a policy and a request may be made to cost much.
 pub fn matches(pattern: &[Token], text: &str) -> bool {
     let is_any = |token: &Token| *token == Token::Any;
     let first = pattern.iter().position(is_any).unwrap_or(pattern.len());
@@ -64,8 +64,8 @@ pub fn matches(pattern: &[Token], text: &str) -> bool {
 
 /// Returns true if a pattern between two `*` matches a part of the text.
 ///
-/// All places of the pattern that may come next are one set of bits, which each character of the text
-/// moves on. Source: R. Baeza-Yates and G. Gonnet, "A new approach to text searching" (1992).
+/// All places of the pattern that may come next are one set of bits, which each character of the
+/// text moves on. Source: R. Baeza-Yates and G. Gonnet, "A new approach to text searching" (1992).
 fn contains(pattern: &[Token], text: &str) -> bool {
     let length = pattern.iter().filter(|token| **token != Token::Any).count();
     if length == 0 {
@@ -76,7 +76,8 @@ fn contains(pattern: &[Token], text: &str) -> bool {
     }
     let words = length / 64 + 1;
     let set = |bits: &mut [u64], at: usize| bits[at / 64] |= 1 << (at % 64);
-    // The places at which a `*` keeps what was found so far, those of `?`, and those of each character.
+    // The places at which a `*` keeps what was found so far, those of `?`, and those of each
+    // character.
     let (mut stars, mut ones) = (vec![0; words], vec![0; words]);
     let mut ascii = vec![0; 128 * words];
     let mut others: HashMap<char, Vec<u64>> = HashMap::new();
@@ -208,7 +209,8 @@ impl Template {
     }
 
     /// Returns the pattern for a request; `None` if a variable has no value there, or if no text of
-    /// at most `longest` characters matches. A variable's value is plain text, also if it holds `*`.
+    /// at most `longest` characters matches. A variable's value is plain text, also if it holds
+    /// `*`.
     ///
     /// `longest` bounds the memory: a client chooses the values of some variables.
     pub fn resolve(&self, context: &Context, longest: usize) -> Option<Cow<'_, [Token]>> {

@@ -1,7 +1,7 @@
 //! Who asks, and how policies name principals.
 //!
-//! The cluster is one account, [`ACCOUNT`]. An access key belongs to a user, or is a user of its own
-//! whose name and unique id are the id of the access key.
+//! The cluster is one account, [`ACCOUNT`]. An access key belongs to a user, or is a user of its
+//! own whose name and unique id are the id of the access key.
 
 use crate::json::Json;
 use crate::malformed::Malformed;
@@ -21,7 +21,8 @@ pub enum Principal<'a> {
     User {
         /// The name: that of the user, or the id of an access key that is a user of its own.
         name: &'a str,
-        /// The path, from slash to slash: `/` for most. Policies are compared without its first slash.
+        /// The path, from slash to slash: `/` for most. Policies are compared without its first
+        /// slash.
         path: &'a str,
         /// The unique id.
         id: &'a str,

@@ -1,8 +1,8 @@
 //! The memory allocator of the server's Rust code. Libraries in C (LMDB, zstd) use the system's.
 //!
-//! A program uses it by naming this crate: `use archipel_allocator as _;`. The compiler translates the calls
-//! from Rust to the allocator in the crate that chooses it. The crate of the command line is not optimised in
-//! all builds, so this one chooses.
+//! A program uses it by naming this crate: `use archipel_allocator as _;`. The compiler translates
+//! the calls from Rust to the allocator in the crate that chooses it. The crate of the command line
+//! is not optimised in all builds, so this one chooses.
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,10 +1,12 @@
 //! The audit log: one line of JSON for each request of a user and of an operator.
 //!
-//! An endpoint begins an [`Entry`] when a request arrives and adds what it learns. The entry is written
-//! when it is dropped, at the end of the answer: only then are its bytes and its duration known.
+//! An endpoint begins an [`Entry`] when a request arrives and adds what it learns. The entry is
+//! written when it is dropped, at the end of the answer: only then are its bytes and its duration
+//! known.
 //!
-//! The newest lines are kept in memory, for the admin API, also without a target. Reads of operators
-//! are kept apart: pages of the console ask every few seconds, and must not drive all other lines out.
+//! The newest lines are kept in memory, for the admin API, also without a target. Reads of
+//! operators are kept apart: pages of the console ask every few seconds, and must not drive all
+//! other lines out.
 //!
 //! # Invariants
 //! - A line holds no secret: no signature, no token, no header, no query, no content.
@@ -31,7 +33,8 @@ use recent::Recent;
 /// The lines that wait for a slow target, and their bytes.
 const QUEUE_LINES: usize = 4096;
 const QUEUE_BYTES: usize = 4 << 20;
-/// The most bytes of a name that a line shows. The names of a refused request may be as long as its head.
+/// The most bytes of a name that a line shows. The names of a refused request may be as long as its
+/// head.
 const MOST_SHOWN: usize = 1024;
 
 /// Writes lines to all targets. Cheap to clone. The default writes nothing.
@@ -188,8 +191,8 @@ struct Open {
     record: Record,
 }
 
-/// Returns true for a line of a request with which an operator only read: pages of the console make many.
-/// Reads of secrets are more than that.
+/// Returns true for a line of a request with which an operator only read: pages of the console make
+/// many. Reads of secrets are more than that.
 pub fn is_look(endpoint: &str, method: &str, action: &str) -> bool {
     endpoint == "admin" && method == "GET" && action == "Admin"
 }

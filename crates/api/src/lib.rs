@@ -1,7 +1,7 @@
 //! The HTTP endpoints: S3, IAM, STS, K2V, websites and the admin API.
 //!
-//! S3, K2V and websites share one request path, `s3::endpoint`. IAM and STS are served on the address
-//! of S3.
+//! S3, K2V and websites share one request path, `s3::endpoint`. IAM and STS are served on the
+//! address of S3.
 //!
 //! | module | what it holds |
 //! |---|---|

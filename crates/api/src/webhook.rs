@@ -1,4 +1,5 @@
-//! Posts messages to an address: the webhooks of events and of the audit log, the collector of traces.
+//! Posts messages to an address: the webhooks of events and of the audit log, the collector of
+//! traces.
 
 use std::fmt;
 use std::time::Duration;
@@ -41,8 +42,8 @@ impl Webhook {
         Webhook::with_headers(address, headers, None)
     }
 
-    /// Returns the webhook with this address. Requests carry these headers. Certificates are checked
-    /// with those in `roots`, in PEM, or else with those that the system trusts.
+    /// Returns the webhook with this address. Requests carry these headers. Certificates are
+    /// checked with those in `roots`, in PEM, or else with those that the system trusts.
     ///
     /// # Errors
     /// A text for the operator: there is no certificate to check with.
@@ -88,7 +89,8 @@ impl Webhook {
             let answer = self.client.request(request).await;
             let answer = answer.map_err(|error| PostError::Failed(why(&error)))?;
             let status = answer.status();
-            // The connection can be used again once the answer is read. Its content does not matter.
+            // The connection can be used again once the answer is read. Its content does not
+            // matter.
             let mut body = answer.into_body();
             while let Some(Ok(_)) = body.frame().await {}
             match status.is_success() {
@@ -112,8 +114,8 @@ pub enum PostError {
 }
 
 impl PostError {
-    /// Returns true if another attempt would get the same answer: 4xx, but not that the server has waited
-    /// for too long or gets too many.
+    /// Returns true if another attempt would get the same answer: 4xx, but not that the server has
+    /// waited for too long or gets too many.
     pub fn is_final(&self) -> bool {
         const TEMPORARY: [StatusCode; 2] =
             [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];

@@ -1,7 +1,7 @@
 //! Writes the audit log to its targets: a file, standard output, a webhook.
 //!
-//! Each target has a queue and a thread or task of its own, so that a slow one delays no other and no
-//! request.
+//! Each target has a queue and a thread or task of its own, so that a slow one delays no other and
+//! no request.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -88,7 +88,8 @@ pub fn open(
 }
 
 impl Targets {
-    /// Waits, for a limited time, until all lines are written. All endpoints must have ended before.
+    /// Waits, for a limited time, until all lines are written. All endpoints must have ended
+    /// before.
     pub async fn finish(mut self) {
         let written = async { while self.0.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_LINES, written).await.is_err() {
@@ -108,8 +109,8 @@ trait Sink: Send {
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
-/// Writes whole lines. `is_torn` remembers that a write failed in the middle of a line, so that the next
-/// one begins a new line.
+/// Writes whole lines. `is_torn` remembers that a write failed in the middle of a line, so that the
+/// next one begins a new line.
 fn write_lines(to: &mut impl Write, is_torn: &mut bool, lines: &[u8]) -> io::Result<()> {
     if *is_torn {
         to.write_all(b"\n")?;
@@ -231,9 +232,10 @@ fn batch(first: Line, lines: &mut Lines) -> Vec<Line> {
         .collect()
 }
 
-/// Posts lines to a webhook until they end. A batch that fails is tried again, and the queue loses lines
-/// meanwhile. A batch that is refused for good is halved, so that only those lines are dropped that are
-/// refused alone. The pause after each of them leaves time to correct a wrong address.
+/// Posts lines to a webhook until they end. A batch that fails is tried again, and the queue loses
+/// lines meanwhile. A batch that is refused for good is halved, so that only those lines are
+/// dropped that are refused alone. The pause after each of them leaves time to correct a wrong
+/// address.
 async fn send(webhook: Webhook, mut lines: Lines, refused: Counter) {
     let mut failing = false;
     while let Some(first) = lines.recv().await {

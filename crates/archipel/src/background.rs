@@ -78,8 +78,8 @@ impl Tasks {
     }
 }
 
-/// Runs work to its end. After a panic it begins again: the node would go on without it, and nobody would
-/// notice. To end the process would make a defect of this work an outage at each start.
+/// Runs work to its end. After a panic it begins again: the node would go on without it, and nobody
+/// would notice. To end the process would make a defect of this work an outage at each start.
 async fn again_if_it_panics<F: Future<Output = ()>>(work: &'static str, run: impl Fn() -> F) {
     // The panic hook logs the panic itself.
     while AssertUnwindSafe(run()).catch_unwind().await.is_err() {

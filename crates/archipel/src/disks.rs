@@ -27,8 +27,8 @@ const MARK: &str = "archipel-disk.json";
 #[serde(deny_unknown_fields)]
 struct Registry {
     disks: Vec<RegisteredDisk>,
-    /// The number of the next new disk. An operator may remove the entry of a disk that is lost, and
-    /// the metadata may still refer to its number.
+    /// The number of the next new disk. An operator may remove the entry of a disk that is lost,
+    /// and the metadata may still refer to its number.
     #[serde(default)]
     next: u16,
 }
@@ -39,8 +39,8 @@ struct RegisteredDisk {
     number: u16,
     /// The last known path.
     path: PathBuf,
-    /// True until the mark is on the disk. The disk never held blocks then, because storage opens only
-    /// marked disks.
+    /// True until the mark is on the disk. The disk never held blocks then, because storage opens
+    /// only marked disks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unmarked: bool,
 }
@@ -100,8 +100,8 @@ fn save(path: &Path, registry: &Registry, written: &mut Registry) -> Result<(), 
     Ok(())
 }
 
-/// Returns the disks of the registry that are not among `numbers` and may hold blocks: their numbers and last
-/// known paths.
+/// Returns the disks of the registry that are not among `numbers` and may hold blocks: their
+/// numbers and last known paths.
 ///
 /// # Errors
 /// A text for the operator.
@@ -112,8 +112,8 @@ pub fn absent(data_dir: &Path, numbers: &[u16]) -> Result<Vec<(u16, PathBuf)>, S
     Ok(absent.map(|known| (known.number, known.path)).collect())
 }
 
-/// Returns a warning for each disk whose file system has another disk before it: a folder that waits for
-/// its disk to be mounted is on the file system of its parent.
+/// Returns a warning for each disk whose file system has another disk before it: a folder that
+/// waits for its disk to be mounted is on the file system of its parent.
 pub fn on_one_file_system(disks: &[Disk]) -> Vec<String> {
     let mut seen: BTreeMap<u64, &Path> = BTreeMap::new();
     let mut warnings = Vec::new();
@@ -145,8 +145,8 @@ pub fn still_needed(number: u16, path: &Path) -> String {
     )
 }
 
-/// Says that a rebuild of the index of blocks needs a disk which is not in the settings. The old index cannot tell
-/// if the disk holds blocks, because a rebuild is for an index that is wrong.
+/// Says that a rebuild of the index of blocks needs a disk which is not in the settings. The old
+/// index cannot tell if the disk holds blocks, because a rebuild is for an index that is wrong.
 pub fn rebuild_needs(number: u16, path: &Path) -> String {
     let path = path.display();
     format!(

@@ -31,7 +31,8 @@ pub struct Common {
 }
 
 impl Common {
-    /// Reads the settings. Call it once: a copy of the networks of proxies stays in memory for good.
+    /// Reads the settings. Call it once: a copy of the networks of proxies stays in memory for
+    /// good.
     pub fn new(settings: Arc<Settings>) -> Common {
         let limits = limits(&settings);
         Common { settings, limits }
@@ -96,8 +97,8 @@ pub fn web(
 
 /// HTTP/2: the polls that one connection may have. Each takes little memory.
 const K2V_STREAMS: u32 = 256;
-/// HTTP/1.1: the smallest read buffer that hyper accepts. With a larger limit it would take a buffer of
-/// twice this size, because its first read gets only the beginning of a head.
+/// HTTP/1.1: the smallest read buffer that hyper accepts. With a larger limit it would take a
+/// buffer of twice this size, because its first read gets only the beginning of a head.
 const K2V_HEAD_BYTES: usize = 8 << 10;
 
 /// Creates the K2V API on `model`, with its metrics in `registry`.
@@ -114,8 +115,8 @@ pub fn k2v(
         region: common.settings.s3.region.clone(),
         limits: Limits {
             connections,
-            // Each poll over HTTP/1.1 takes a connection, and one application may have many. Not all: a
-            // stranger could take them, too.
+            // Each poll over HTTP/1.1 takes a connection, and one application may have many. Not
+            // all: a stranger could take them, too.
             connections_per_address: connections - connections / 6,
             // Many polls wait on behalf of clients that may go away.
             half_close: false,
@@ -178,7 +179,8 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// Serves a service until `stop` turns true and the running requests have ended. `tracer` begins their spans.
+/// Serves a service until `stop` turns true and the running requests have ended. `tracer` begins
+/// their spans.
 pub async fn serve_endpoint(
     service: Arc<dyn Service>,
     listener: TcpListener,

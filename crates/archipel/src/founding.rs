@@ -4,8 +4,8 @@ use crate::config::Settings;
 use crate::identity::Identity;
 use crate::network;
 
-/// Refuses to found a cluster on a node that was in one: its store is lost, and the other nodes go on
-/// without it. `boot` is how often its store was opened.
+/// Refuses to found a cluster on a node that was in one: its store is lost, and the other nodes go
+/// on without it. `boot` is how often its store was opened.
 ///
 /// # Errors
 /// A text for the operator.

@@ -14,8 +14,8 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 
 /// The file of the key pair, a PKCS#8 document (DER).
 const KEY_FILE: &str = "node.key";
-/// Its name until the node has a store. A key without a store tells that the store is lost, and the first
-/// start may be cut short.
+/// Its name until the node has a store. A key without a store tells that the store is lost, and the
+/// first start may be cut short.
 const UNUSED_KEY_FILE: &str = "node.key.unused";
 
 /// A node's identity.

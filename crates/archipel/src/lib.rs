@@ -1,7 +1,7 @@
 //! The daemon and the command line. Only this crate reads settings from files and the environment.
 //!
-//! It is a library, and the program one line, so that the compiler works on it beside the crates that
-//! it uses: a program is compiled only once all of them are.
+//! It is a library, and the program one line, so that the compiler works on it beside the crates
+//! that it uses: a program is compiled only once all of them are.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Work on the metadata of a stopped server: conversion to another engine, and a rebuild of the index
-//! of blocks.
+//! Work on the metadata of a stopped server: conversion to another engine, and a rebuild of the
+//! index of blocks.
 
 use std::sync::Arc;
 
@@ -29,8 +29,9 @@ pub fn convert(
         .map_err(|error| format!("the metadata cannot be converted: {error}"))
 }
 
-/// Rebuilds the index of blocks of a stopped server, from its segments and rows. Refuses to do so without a
-/// disk that the node ever had, unless the operator has removed its entry from the registry of disks.
+/// Rebuilds the index of blocks of a stopped server, from its segments and rows. Refuses to do so
+/// without a disk that the node ever had, unless the operator has removed its entry from the
+/// registry of disks.
 ///
 /// # Errors
 /// A text for the operator. If the rebuild had begun, the server does not start until another

@@ -14,7 +14,8 @@ use crate::identity::Identity;
 use crate::network::Links;
 use crate::{founding, keyring, storage};
 
-/// Opens the model on a store of this node. Without links to other nodes, it is a cluster of its own.
+/// Opens the model on a store of this node. Without links to other nodes, it is a cluster of its
+/// own.
 ///
 /// # Errors
 /// A text for the operator.
@@ -47,8 +48,9 @@ pub async fn open(
         founded.map_err(|error| format!("cannot write the layout: {error}"))?;
     }
     if let Some(links) = links {
-        // Before others are served: a node of a cluster that answers as if it was in none lets others form a
-        // second one. And before anything is written: a node that is alone has no other clock to wait for.
+        // Before others are served: a node of a cluster that answers as if it was in none lets
+        // others form a second one. And before anything is written: a node that is alone has no
+        // other clock to wait for.
         links.members.tell_layout_of(&cluster);
     }
     let limits = &settings.limits;

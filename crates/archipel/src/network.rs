@@ -127,7 +127,8 @@ impl Links {
         tasks.spawn(async move { form(&cluster, &members, first, &waits_for).await });
     }
 
-    /// Returns a warning for each address at which no node answers, and one if the first layout waits.
+    /// Returns a warning for each address at which no node answers, and one if the first layout
+    /// waits.
     pub fn warnings(&self) -> Vec<String> {
         let silent = self.members.silent_seeds();
         let mut all: Vec<String> = silent.iter().map(no_answer).collect();

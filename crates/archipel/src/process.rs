@@ -19,7 +19,8 @@ pub fn keep_files_private() {
     }
 }
 
-/// Tells the service manager, if one waits for it (`Type=notify` of systemd), that the server answers.
+/// Tells the service manager, if one waits for it (`Type=notify` of systemd), that the server
+/// answers.
 pub fn tell_ready() {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         tracing::warn!(%error, "the service manager cannot be told that the server answers");

@@ -14,8 +14,8 @@ pub trait WallClock: Send + Sync {
     fn now_millis(&self) -> u64;
 
     /// Returns the earliest time that it may be now, for what must not happen too early. A clock
-    /// that follows others returns the earlier of its own time and theirs, and 0 before it has heard
-    /// them.
+    /// that follows others returns the earlier of its own time and theirs, and 0 before it has
+    /// heard them.
     fn earliest_millis(&self) -> u64 {
         self.now_millis()
     }

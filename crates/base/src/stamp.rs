@@ -1,8 +1,8 @@
 //! Stamps: the total order of writes, and the hybrid logical clock that issues them.
 //!
 //! A stamp is both the version of a row and the ballot of the register protocol. No stamp is issued
-//! twice: each run of a node has a writer of its own, 48 random bits and the run's number, so that a
-//! node that restarts with its clock set back cannot repeat a stamp. A node whose stamps go back
+//! twice: each run of a node has a writer of its own, 48 random bits and the run's number, so that
+//! a node that restarts with its clock set back cannot repeat a stamp. A node whose stamps go back
 //! while it runs gets another writer, too.
 //!
 //! Source of the clock: Kulkarni et al., "Logical Physical Clocks" (2014).
@@ -145,8 +145,8 @@ impl StampClock {
     /// Goes back to the wall clock's time if the last stamp is later than `latest_millis`, as
     /// another writer, so that no stamp is issued twice. Returns true if it did so.
     ///
-    /// The wall clock was wrong by then, and replicas would refuse all stamps until the time is right
-    /// again.
+    /// The wall clock was wrong by then, and replicas would refuse all stamps until the time is
+    /// right again.
     pub fn step_back(&self, latest_millis: u64, random: &dyn Random) -> bool {
         let mut state = self.state();
         if state.last >> 16 <= latest_millis {

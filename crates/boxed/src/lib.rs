@@ -1,9 +1,9 @@
 //! `#[boxed]` for async functions that other crates await.
 //!
-//! The compiler translates the body of an `async fn` in each crate that awaits it, together with all
-//! that this body awaits. Without this attribute, the crate of the S3 API would translate the model,
-//! the cluster and the storage once more, and the console all of them again. The body of a boxed
-//! future is translated where it is written.
+//! The compiler translates the body of an `async fn` in each crate that awaits it, together with
+//! all that this body awaits. Without this attribute, the crate of the S3 API would translate the
+//! model, the cluster and the storage once more, and the console all of them again. The body of a
+//! boxed future is translated where it is written.
 
 use proc_macro::TokenStream;
 use quote::quote;
@@ -15,8 +15,8 @@ use syn::{
 
 /// Makes an `async fn` return a future in a box, which is [`Send`].
 ///
-/// All lifetimes that its signature does not name become one, that of the future. Lifetimes and types
-/// that it names outlive the future. A type that has a lifetime must show it: `Options<'_>`.
+/// All lifetimes that its signature does not name become one, that of the future. Lifetimes and
+/// types that it names outlive the future. A type that has a lifetime must show it: `Options<'_>`.
 #[proc_macro_attribute]
 pub fn boxed(_: TokenStream, item: TokenStream) -> TokenStream {
     let mut function = syn::parse_macro_input!(item as ImplItemFn);

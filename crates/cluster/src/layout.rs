@@ -293,8 +293,8 @@ impl Epoch {
             .collect()
     }
 
-    /// Returns true if nothing waits for this store any more. It may have been skipped in one incarnation
-    /// and count in a later one.
+    /// Returns true if nothing waits for this store any more. It may have been skipped in one
+    /// incarnation and count in a later one.
     pub fn is_skipped(&self, store: &StoreName) -> bool {
         let mut skipped = self.config.skipped.iter();
         skipped.any(|member| member.node == *store) && self.incarnation_of(store).is_none()

@@ -17,9 +17,9 @@
 //! | `memory` | nodes in memory, for tests and simulation |
 //! | `error`, `faults` | the errors; switches for checkers |
 //!
-//! Each module may use those above it in this table. `cluster` composes them. `server`, which answers
-//! calls for it, and those that act on a whole node, `founding`, `memory` and `membership::follow`,
-//! use it in turn.
+//! Each module may use those above it in this table. `cluster` composes them. `server`, which
+//! answers calls for it, and those that act on a whole node, `founding`, `memory` and
+//! `membership::follow`, use it in turn.
 //!
 //! # Invariants
 //! - A replica's answer is sent after everything it says is durable, and in the epoch of the

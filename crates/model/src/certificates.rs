@@ -1,8 +1,8 @@
 //! Certificates that an authority gave to the cluster, and the account there (ACME, RFC 8555).
 //!
-//! Each domain has one row for each authority: the certificate with its sealed key, the challenge of an
-//! order under way, and who works on it. So any node may order a certificate, any node answers the
-//! authority, and all nodes use it. Private keys are sealed by the keyring.
+//! Each domain has one row for each authority: the certificate with its sealed key, the challenge
+//! of an order under way, and who works on it. So any node may order a certificate, any node
+//! answers the authority, and all nodes use it. Private keys are sealed by the keyring.
 //!
 //! # Invariants
 //! - One node works on a domain at a time: the others wait until its time is over.
@@ -25,8 +25,8 @@ use crate::cipher::sealed::{Purpose, Sealed};
 use crate::error::{Error, damaged_row};
 use crate::rowkeys;
 
-/// The wait after the first failure, which doubles with each. So there are five failures in the first
-/// hour: as many as Let's Encrypt allows.
+/// The wait after the first failure, which doubles with each. So there are five failures in the
+/// first hour: as many as Let's Encrypt allows.
 const FIRST_WAIT_MS: u64 = 2 * 60 * 1000;
 /// The longest wait after a failure.
 const LONGEST_WAIT_MS: u64 = 2 * 3600 * 1000;
@@ -155,8 +155,8 @@ impl Versioned for Account {
 }
 
 impl DomainRow {
-    /// Returns true if an order is to begin at this time. Times that a clock far ahead has noted do not
-    /// count.
+    /// Returns true if an order is to begin at this time. Times that a clock far ahead has noted do
+    /// not count.
     pub fn is_due(&self, now_ms: u64) -> bool {
         let is_good = |issued: &Issued| {
             let is_new = issued.ordered_ms <= now_ms && now_ms < issued.ordered_ms + PAUSE_MS;
@@ -181,8 +181,8 @@ impl Model {
         Ok(row.transpose()?.unwrap_or_default())
     }
 
-    /// Begins an order if one is due. Nobody else begins one before `time` is over. Returns the name of
-    /// the try.
+    /// Begins an order if one is due. Nobody else begins one before `time` is over. Returns the
+    /// name of the try.
     ///
     /// # Errors
     /// Errors of changing the row.
@@ -308,8 +308,8 @@ impl Model {
         Ok(Some(credentials))
     }
 
-    /// Keeps what the account at an authority needs to be used, in place of what there was. Of two nodes
-    /// that make one at the same time, both can go on.
+    /// Keeps what the account at an authority needs to be used, in place of what there was. Of two
+    /// nodes that make one at the same time, both can go on.
     ///
     /// # Errors
     /// [`Error::NoMasterKey`]; errors of writing the row.
@@ -332,8 +332,8 @@ impl Model {
         Ok(kept.await.map(drop)?)
     }
 
-    /// Seals the keys of certificates and the credentials of accounts by the newest key of the ring.
-    /// Tells for each row whether it was changed.
+    /// Seals the keys of certificates and the credentials of accounts by the newest key of the
+    /// ring. Tells for each row whether it was changed.
     pub(crate) async fn reseal_certificate_rows(&self) -> Result<Vec<Result<bool, Error>>, Error> {
         let (control, all) = (PartitionId::CONTROL, rowkeys::ALL_CERTIFICATES);
         let mut sealed = Vec::new();
@@ -343,7 +343,8 @@ impl Model {
         Ok(sealed)
     }
 
-    /// Changes the row of a domain while an order is under way. Returns false if it is not any more.
+    /// Changes the row of a domain while an order is under way. Returns false if it is not any
+    /// more.
     async fn change_order(
         &self,
         name: DomainName<'_>,

@@ -1,5 +1,5 @@
-//! Writes content: inline, as blocks of its row, or with a tail (see [`form`](crate::form)). `sealer`
-//! encrypts it before.
+//! Writes content: inline, as blocks of its row, or with a tail (see [`form`](crate::form)).
+//! `sealer` encrypts it before.
 
 mod sealer;
 

@@ -118,8 +118,8 @@ pub async fn finish(
 /// hold its mark, so the row is written again although it shows none.
 ///
 /// # Errors
-/// [`Error::Unavailable`] also if the write was sent and the upload ended meanwhile, because another
-/// operation could not find out what became of the write.
+/// [`Error::Unavailable`] also if the write was sent and the upload ended meanwhile, because
+/// another operation could not find out what became of the write.
 #[boxed]
 pub async fn undo(
     cluster: &Cluster,

@@ -3,8 +3,8 @@
 //! Days count as in S3: the days are added to the time of the object, and the sum is rounded up to
 //! the next midnight UTC. Source: AWS, "Lifecycle configuration elements" and "Expiring objects".
 //!
-//! A version is noncurrent since its successor was made. A delete marker is a version like any other,
-//! and is removed when it is the only one: see [`Lifecycle::lone_marker`].
+//! A version is noncurrent since its successor was made. A delete marker is a version like any
+//! other, and is removed when it is the only one: see [`Lifecycle::lone_marker`].
 
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};

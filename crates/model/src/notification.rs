@@ -34,8 +34,8 @@ const NAMES: [&str; 27] = [
     "s3:Replication:OperationReplicatedAfterThreshold",
 ];
 
-/// Further names that clients of MinIO ask for when they listen, many of them by default. These events
-/// never happen here, or have S3's names.
+/// Further names that clients of MinIO ask for when they listen, many of them by default. These
+/// events never happen here, or have S3's names.
 ///
 /// Source: minio-go, `pkg/notification`.
 const OF_CLIENTS: [&str; 19] = [

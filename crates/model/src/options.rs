@@ -14,7 +14,8 @@ pub const BUCKETS_PER_USER: usize = 10_000;
 /// The choices of a node's model.
 pub struct ModelOptions {
     /// The time for which control data counts after it was last confirmed. Then the node refuses
-    /// requests that need it until it is confirmed again. A node that is alone needs no confirmation.
+    /// requests that need it until it is confirmed again. A node that is alone needs no
+    /// confirmation.
     pub control_lease: Duration,
     /// Tells how long the machine was suspended.
     pub suspension_clock: Arc<dyn WallClock>,

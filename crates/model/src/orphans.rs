@@ -192,8 +192,8 @@ impl Model {
         })
     }
 
-    /// Returns true if a task for the candidate waits in this node's queue. It may wait for long: until a
-    /// store that is gone is back, or has another one in its place.
+    /// Returns true if a task for the candidate waits in this node's queue. It may wait for long:
+    /// until a store that is gone is back, or has another one in its place.
     async fn is_queued(&self, candidate: &Candidate, answers: &mut Answers) -> Result<bool, Error> {
         if answers.queued.is_none() {
             answers.queued = Some(gc::queued_content(self.cluster()).await?);
@@ -240,8 +240,8 @@ impl Model {
         }
     }
 
-    /// Returns the parts of an upload that the object or a kept version of it lists. Returns `None` while the upload is in
-    /// progress, because all of its parts are needed.
+    /// Returns the parts of an upload that the object or a kept version of it lists. Returns `None`
+    /// while the upload is in progress, because all of its parts are needed.
     async fn parts_needed(&self, upload: &UploadName) -> Result<Option<HashSet<Id>>, Error> {
         let cluster = self.cluster();
         tokio::time::sleep(PAUSE).await;

@@ -1,5 +1,5 @@
-//! Quotas as data: the most objects and bytes that a bucket or the buckets of a user may hold, and how
-//! partitions and buckets share them. Pure. [`room`](crate::room) has the operations.
+//! Quotas as data: the most objects and bytes that a bucket or the buckets of a user may hold, and
+//! how partitions and buckets share them. Pure. [`room`](crate::room) has the operations.
 
 mod lend;
 
@@ -54,7 +54,8 @@ impl Quota {
         }
     }
 
-    /// Returns true if this much may be added to a bucket that holds `used`. What adds nothing fits.
+    /// Returns true if this much may be added to a bucket that holds `used`. What adds nothing
+    /// fits.
     pub(crate) fn fits(&self, used: Usage, adding: Usage) -> bool {
         let fits = |limit: Option<u64>, used: u64, adding: u64| {
             adding == 0 || limit.is_none_or(|limit| used.saturating_add(adding) <= limit)

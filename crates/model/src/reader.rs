@@ -1,5 +1,5 @@
-//! Reads an object's content with bounded memory. `feeder` reads blocks ahead, `encrypted` opens what
-//! is encrypted.
+//! Reads an object's content with bounded memory. `feeder` reads blocks ahead, `encrypted` opens
+//! what is encrypted.
 
 mod encrypted;
 mod feeder;

@@ -40,8 +40,8 @@ pub struct UploadMeta {
     /// The encryption of the future object: see [`Sealing`](crate::Sealing).
     #[serde(rename = "enc", default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Box<Encryption>>,
-    /// Headers of the request that policies may have conditions on, by lower-case name: those that go on with the
-    /// upload do not repeat them.
+    /// Headers of the request that policies may have conditions on, by lower-case name: those that
+    /// go on with the upload do not repeat them.
     #[serde(rename = "q", default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<(String, String)>,
 }

@@ -96,8 +96,8 @@ pub async fn open_version(
     behind(cluster, row, guards, cluster.open_version(row, name)).await
 }
 
-/// Returns what a look at a version finds, unless a guard refuses a read of the object's row. Both take place at
-/// once.
+/// Returns what a look at a version finds, unless a guard refuses a read of the object's row. Both
+/// take place at once.
 async fn behind<T>(
     cluster: &Cluster,
     row: &RowKey,

@@ -92,8 +92,8 @@ impl Pages {
 }
 
 impl RoutingRule {
-    /// Returns the key to which a request for `key` is redirected: what the rule says, and what follows it
-    /// from the request.
+    /// Returns the key to which a request for `key` is redirected: what the rule says, and what
+    /// follows it from the request.
     pub fn new_key<'a>(&'a self, key: &'a str) -> (&'a str, &'a str) {
         let redirect = &self.redirect;
         if let Some(new) = &redirect.key {

@@ -1,9 +1,9 @@
 //! Proof of the cluster's secret by both ends of a fresh TLS session, before any other data.
 //!
-//! The dialling end sends the connection's lane (one byte) and a proof of each of its secrets: it has
-//! two while the secret is being changed, and else proves the one twice. The listening end looks for
-//! a proof of one of its own, and answers with its proof of that. An end reads no other bytes from a
-//! peer that has proven none.
+//! The dialling end sends the connection's lane (one byte) and a proof of each of its secrets: it
+//! has two while the secret is being changed, and else proves the one twice. The listening end
+//! looks for a proof of one of its own, and answers with its proof of that. An end reads no other
+//! bytes from a peer that has proven none.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 

@@ -1,7 +1,7 @@
 //! Limits of what is done at once for others: for members, for strangers, and for each one of them.
 //!
-//! Members and strangers have rooms of their own: a stranger with the cluster's secret can come under
-//! any number of names, and must not use up what members need.
+//! Members and strangers have rooms of their own: a stranger with the cluster's secret can come
+//! under any number of names, and must not use up what members need.
 
 use std::collections::HashMap;
 use std::hash::Hash;

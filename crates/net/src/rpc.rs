@@ -31,8 +31,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The time limit for a peer to send the header, and to take a refusal.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The incoming calls of known peers that are served at once. Those of one exceed the streams of its
-/// connections, so that a call that could wait is not refused.
+/// The incoming calls of known peers that are served at once. Those of one exceed the streams of
+/// its connections, so that a call that could wait is not refused.
 const KNOWN: Limits = Limits {
     all: 16_384,
     of_one: 4096,
@@ -49,8 +49,8 @@ const REFUSAL: u8 = 1;
 /// Answers the calls of peers.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
-    /// Returns true if a peer is more than one that proved the cluster's secret. Only a few calls of
-    /// all others are served at once.
+    /// Returns true if a peer is more than one that proved the cluster's secret. Only a few calls
+    /// of all others are served at once.
     fn knows(&self, from: &NodeId) -> bool;
 
     /// Answers a plain call. An `Err` reaches the caller as [`Error::Refused`]. The future is
@@ -111,8 +111,8 @@ impl Rpc {
         }))
     }
 
-    /// Records the incoming calls of sampled requests from now on. Later calls of this function change
-    /// nothing.
+    /// Records the incoming calls of sampled requests from now on. Later calls of this function
+    /// change nothing.
     pub fn trace_with(&self, tracer: Tracer) {
         let _ = self.0.tracer.set(tracer);
     }
@@ -257,7 +257,8 @@ impl Rpc {
         let header: Header = codec::decode(&header).map_err(|error| error.to_string())?;
         self.0.count_served(&header.method);
         stream.send.set_class(header.class());
-        // Of strangers nobody knows that they are sampled: each of them could ask for any number of spans.
+        // Of strangers nobody knows that they are sampled: each of them could ask for any number of
+        // spans.
         let caller = header.caller().filter(|_| is_known);
         let span = traced::served(self.0.tracer.get(), &from, &header.method, caller);
         let served = span

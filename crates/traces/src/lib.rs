@@ -1,15 +1,16 @@
 //! Traces: what happened for one request, on all nodes that took part.
 //!
-//! A **span** is one step: a request of a client, or a call between nodes, once as its caller sees it
-//! and once as the node that serves it does. A **trace** is a request's span with all spans below it.
-//! A request is **sampled** if its spans are recorded.
+//! A **span** is one step: a request of a client, or a call between nodes, once as its caller sees
+//! it and once as the node that serves it does. A **trace** is a request's span with all spans
+//! below it. A request is **sampled** if its spans are recorded.
 //!
 //! # Invariants
-//! - Without a collector, and for requests that are not sampled, nothing is allocated and nothing is
-//!   sent, neither to the collector nor to other nodes.
-//! - No request waits for the export. Spans for which the queue has no room are dropped, and counted.
-//! - What strangers send decides nothing: unless the settings trust clients, a client can neither have
-//!   its requests recorded nor keep them from being recorded.
+//! - Without a collector, and for requests that are not sampled, nothing is allocated and nothing
+//!   is sent, neither to the collector nor to other nodes.
+//! - No request waits for the export. Spans for which the queue has no room are dropped, and
+//!   counted.
+//! - What strangers send decides nothing: unless the settings trust clients, a client can neither
+//!   have its requests recorded nor keep them from being recorded.
 //!
 //! | module | what it holds |
 //! |---|---|

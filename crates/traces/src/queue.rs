@@ -68,8 +68,8 @@ impl Entrance {
 }
 
 impl Queue {
-    /// Waits for finished spans and appends at most `most` of them to `batch`. Returns their number;
-    /// 0 means that there will be none any more. Cancel-safe.
+    /// Waits for finished spans and appends at most `most` of them to `batch`. Returns their
+    /// number; 0 means that there will be none any more. Cancel-safe.
     pub async fn receive(&mut self, batch: &mut Vec<Record>, most: usize) -> usize {
         self.receiver.recv_many(batch, most).await
     }

@@ -2,7 +2,8 @@
 
 use crate::context::Context;
 
-/// The most bytes of a name or a text. Clients choose paths and hosts, and many spans wait in the queue.
+/// The most bytes of a name or a text. Clients choose paths and hosts, and many spans wait in the
+/// queue.
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// The side of a request or a call that a span shows.

@@ -150,8 +150,8 @@ impl Span {
         }
     }
 
-    /// Runs a future that works for this span. If it is not recorded, the future goes on to work for
-    /// the span that the task works for.
+    /// Runs a future that works for this span. If it is not recorded, the future goes on to work
+    /// for the span that the task works for.
     pub fn within<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         current::scope(self.0.clone(), future)
     }

@@ -46,9 +46,9 @@ impl Tracer {
         (tracer, queue)
     }
 
-    /// Begins the span of a client's request. `received` reads the context that the client sent; it is
-    /// not called if nothing can be recorded. If this task works for a span already, the new one is
-    /// below that.
+    /// Begins the span of a client's request. `received` reads the context that the client sent; it
+    /// is not called if nothing can be recorded. If this task works for a span already, the new one
+    /// is below that.
     pub fn begin_request(&self, name: &str, received: impl FnOnce() -> Option<Received>) -> Span {
         let Some(inner) = &self.0 else {
             return Span::default();

@@ -36,8 +36,8 @@ pub struct Args {
     /// eighth with --brief (0: all)
     #[arg(long, default_value_t = 8_000_000)]
     states: usize,
-    /// Fail if the exploration of a scenario was cut off. Without this option the verdict only names
-    /// those scenarios
+    /// Fail if the exploration of a scenario was cut off. Without this option the verdict only
+    /// names those scenarios
     #[arg(long)]
     whole: bool,
 }
@@ -242,9 +242,9 @@ fn catch_by_exploring<P: Protocol>(
     false
 }
 
-/// Returns the seed at which the search for a mutant begins, in its first scenario. A mutant that few
-/// walks notice is found there at once. After a change of the protocol or of a scenario the search
-/// takes longer: it goes on from there, through as many seeds as for any mutant.
+/// Returns the seed at which the search for a mutant begins, in its first scenario. A mutant that
+/// few walks notice is found there at once. After a change of the protocol or of a scenario the
+/// search takes longer: it goes on from there, through as many seeds as for any mutant.
 fn first_seed(mutant: Mutant) -> u64 {
     match mutant {
         Mutant::CountAcrossLayouts => 38_700,
@@ -273,8 +273,8 @@ fn show_walk(args: &Args, seed: u64) -> bool {
     holds.unwrap_or(false)
 }
 
-/// Shows the walk through the first of these scenarios. Returns true if it holds; `None` if there is no such
-/// scenario.
+/// Shows the walk through the first of these scenarios. Returns true if it holds; `None` if there
+/// is no such scenario.
 fn show_first<P: Protocol>(
     args: &Args,
     scenarios: Vec<Scenario<P>>,

@@ -87,8 +87,9 @@ fn search(
         let Some(available) = available(history, placed) else {
             return true;
         };
-        // An operation that never changes anything, and whose answer is right here, is placed at once: that
-        // only takes limits from the rest. A deletion of what is absent may be needed later.
+        // An operation that never changes anything, and whose answer is right here, is placed at
+        // once: that only takes limits from the rest. A deletion of what is absent may be needed
+        // later.
         let is_plain = |i: &&usize| {
             let reply = history[**i].reply.map(|(_, reply)| reply);
             matches!(reply, Some(Reply::Saw(_)))

@@ -1,6 +1,8 @@
-//! `cargo xtask advisories`: known vulnerabilities of dependencies, by cargo-deny. Installed into `target/tools` if it is not there.
+//! `cargo xtask advisories`: known vulnerabilities of dependencies, by cargo-deny. Installed into
+//! `target/tools` if it is not there.
 //!
-//! No part of `cargo xtask ci`: the database changes every day, and a check of a commit must give the same answer tomorrow.
+//! No part of `cargo xtask ci`: the database changes every day, and a check of a commit must give
+//! the same answer tomorrow.
 
 use std::path::PathBuf;
 use std::process::Command;

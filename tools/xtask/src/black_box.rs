@@ -1,4 +1,5 @@
-//! The common parts of the black-box runs: the programs that they run, and Python with the pinned clients of `tests/requirements.txt`.
+//! The common parts of the black-box runs: the programs that they run, and Python with the pinned
+//! clients of `tests/requirements.txt`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,8 @@ pub enum Program {
     Sim,
 }
 
-/// Makes a command of cargo compile the crates of this workspace with clippy, which compiles as rustc does
-/// and tells its lints, too; warnings are errors. So nothing is checked a second time.
+/// Makes a command of cargo compile the crates of this workspace with clippy, which compiles as
+/// rustc does and tells its lints, too; warnings are errors. So nothing is checked a second time.
 ///
 /// Clippy leaves out the optimisations of MIR, so such a build is for tests only.
 pub fn linted(cargo: &mut Command) -> &mut Command {
@@ -40,7 +41,8 @@ pub fn linted(cargo: &mut Command) -> &mut Command {
 
 /// Builds a program in the profile of the tests and returns its path.
 ///
-/// All programs are named whichever is built, so that their dependencies have the same features and are built once.
+/// All programs are named whichever is built, so that their dependencies have the same features and
+/// are built once.
 pub fn build(program: Program) -> Result<PathBuf, String> {
     let name = match program {
         Program::Archipel => "archipel",
@@ -77,7 +79,8 @@ pub fn python() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Names the Debian packages of programs that are not on the PATH, or installs them where that is possible.
+/// Names the Debian packages of programs that are not on the PATH, or installs them where that is
+/// possible.
 pub fn require(programs: &[(&str, &str)]) -> Outcome {
     let missing = |(program, _): &&(&str, &str)| !on_path(program);
     let packages: Vec<&str> = programs

@@ -210,8 +210,8 @@ fn verdict(done: &[Done]) -> Outcome {
     }
 }
 
-/// Returns what is free on the disk of the repository, in whole GiB. Servers refuse new data on a disk
-/// that is nearly full, and then tests of all kinds fail.
+/// Returns what is free on the disk of the repository, in whole GiB. Servers refuse new data on a
+/// disk that is nearly full, and then tests of all kinds fail.
 fn free_gib() -> Option<u64> {
     let mut df = Command::new("df");
     let shown = df.args(["-k", "--output=avail"]).arg(root()).output();

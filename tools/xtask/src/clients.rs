@@ -1,6 +1,7 @@
 //! `cargo xtask clients`: the server as a process, and the S3 clients that people have.
 //!
-//! The tests are Python (`tests/`) because the clients are; this builds the server, provides the clients, and tells how it went.
+//! The tests are Python (`tests/`) because the clients are; this builds the server, provides the
+//! clients, and tells how it went.
 
 use std::process::Command;
 
@@ -25,7 +26,8 @@ pub struct Args {
     /// The region of --endpoint
     #[arg(long, default_value = "us-east-1")]
     region: String,
-    /// Instead: a file of 5 GiB and 100,000 small ones through rclone, up and down, with the server's memory (about 10 minutes)
+    /// Instead: a file of 5 GiB and 100,000 small ones through rclone, up and down, with the
+    /// server's memory (about 10 minutes)
     #[arg(long)]
     big: bool,
     /// More arguments for pytest (or, with --big, for the script), after `--`
@@ -41,7 +43,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("dnsmasq", "dnsmasq-base"),
 ];
 
-/// Tests that mostly wait, for flushes, expiry and restarts: four processes, each with a server of its own, share them out.
+/// Tests that mostly wait, for flushes, expiry and restarts: four processes, each with a server of
+/// its own, share them out.
 const SIDE_BY_SIDE: &[&str] = &["--numprocesses=4", "--dist=worksteal", "--deselect=faults"];
 
 /// Tests that start clusters under load, which keep two cores busy.
@@ -70,7 +73,8 @@ pub fn run(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// Returns the arguments of Python, run by run: two runs for all tests, one for a choice of them or for another server.
+/// Returns the arguments of Python, run by run: two runs for all tests, one for a choice of them or
+/// for another server.
 fn runs(args: &Args) -> Vec<Vec<String>> {
     let owned = |list: &[&str]| -> Vec<String> { list.iter().map(|&one| one.into()).collect() };
     if args.big {

@@ -1,5 +1,5 @@
-//! `cargo xtask console-pages`: every page of the web console in Chromium. Pictures to look at,
-//! and an accessibility checker. `console-walk`: what people do there. `console-scale`: how long pages
+//! `cargo xtask console-pages`: every page of the web console in Chromium. Pictures to look at, and
+//! an accessibility checker. `console-walk`: what people do there. `console-scale`: how long pages
 //! take. Not a part of `ci`: they need a browser, or a quiet machine.
 
 use std::fs;

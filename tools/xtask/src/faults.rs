@@ -8,10 +8,11 @@ use crate::black_box::{self, Program};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The kind of faults: at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
-    /// (no request may fail); one zone cut off; one node killed; three nodes become five and three again (no request may
-    /// fail); a node comes back after a time away; much is written and deleted; one of two disks is lost with all its blocks;
-    /// an access key is revoked while a node is cut off
+    /// The kind of faults: at random; disks lost, full or damaged and the layout changed, too; each
+    /// node restarted in turn (no request may fail); one zone cut off; one node killed; three nodes
+    /// become five and three again (no request may fail); a node comes back after a time away; much
+    /// is written and deleted; one of two disks is lost with all its blocks; an access key is
+    /// revoked while a node is cut off
     #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return", "space", "disk", "revoke"])]
     scenario: String,
     /// The same as --scenario rolling
@@ -26,13 +27,15 @@ pub struct Args {
     /// How many runs
     #[arg(long, default_value_t = 1)]
     runs: u32,
-    /// How many nodes, each in a zone of its own; with losses and grow there are five, and so many hold data at first
+    /// How many nodes, each in a zone of its own; with losses and grow there are five, and so many
+    /// hold data at first
     #[arg(long, default_value_t = 3)]
     nodes: u32,
     /// Keep logs and history of good runs too
     #[arg(long)]
     keep: bool,
-    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`, `--objects N`, `--gigabytes N`, `--blocks N`), after `--`
+    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`,
+    /// `--objects N`, `--gigabytes N`, `--blocks N`), after `--`
     #[arg(last = true)]
     more: Vec<String>,
 }

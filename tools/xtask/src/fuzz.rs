@@ -1,6 +1,7 @@
 //! `cargo xtask fuzz`: the targets of `fuzz/`, which libFuzzer drives.
 //!
-//! The flags that add coverage counters are those of stable Rust, so that no other toolchain is needed.
+//! The flags that add coverage counters are those of stable Rust, so that no other toolchain is
+//! needed.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -45,11 +45,14 @@ enum Command {
     Package(package::Args),
     /// Black-box tests with real S3 clients against a real process
     Clients(clients::Args),
-    /// Looks at every page of the web console in Chromium: pictures, accessibility (installs the tools, once)
+    /// Looks at every page of the web console in Chromium: pictures, accessibility (installs the
+    /// tools, once)
     ConsolePages,
-    /// Does in Chromium what people do with the web console, on three servers; `-- --help` lists options
+    /// Does in Chromium what people do with the web console, on three servers; `-- --help` lists
+    /// options
     ConsoleWalk(console_pages::Args),
-    /// Measures the pages of the web console with much in the store, and an idle node; `-- --help` lists options
+    /// Measures the pages of the web console with much in the store, and an idle node; `-- --help`
+    /// lists options
     ConsoleScale(console_pages::Args),
     /// Walks through a generated website in Chromium and with curl (installs the tools, once)
     WebsitePages,
@@ -67,7 +70,8 @@ enum Command {
     Placement,
     /// Simulates clusters with faults, one seed after another
     Sim(model::SimArgs),
-    /// All that takes hours: model, simulator, power cuts, faults and losses, with a table at the end
+    /// All that takes hours: model, simulator, power cuts, faults and losses, with a table at the
+    /// end
     Soak(soak::Args),
 }
 

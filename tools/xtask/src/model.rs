@@ -21,7 +21,8 @@ pub struct CheckArgs {
     /// Only scenarios whose name contains this
     #[arg(long)]
     only: Option<String>,
-    /// Fail if the exploration of a scenario was cut off. Without this option the verdict only names those scenarios
+    /// Fail if the exploration of a scenario was cut off. Without this option the verdict only
+    /// names those scenarios
     #[arg(long)]
     whole: bool,
 }

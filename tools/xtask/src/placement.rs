@@ -1,4 +1,5 @@
-//! `placement`: the figures of placement from 3 to 1000 nodes, by the benchmark of `crates/cluster`.
+//! `placement`: the figures of placement from 3 to 1000 nodes, by the benchmark of
+//! `crates/cluster`.
 
 use std::process::Command;
 

@@ -1,10 +1,12 @@
 //! The condition keys of S3, and those of all of AWS.
 //!
-//! Source: AWS, "Actions, resources, and condition keys for Amazon S3", "AWS global condition context keys".
+//! Source: AWS, "Actions, resources, and condition keys for Amazon S3", "AWS global condition
+//! context keys".
 
 use crate::action::{Action, ActionSet};
 
-/// The keys, in lower case. Some are absent from every request here, so that policies of AWS can be used as they are.
+/// The keys, in lower case. Some are absent from every request here, so that policies of AWS can be
+/// used as they are.
 const KEYS: [&str; 46] = [
     "s3:accessgrantsinstancearn",
     "s3:accesspointnetworkorigin",
@@ -120,7 +122,8 @@ const OF_TAGS: [&str; 7] = [
 /// The keys of listings. Policies may limit listeners to a prefix, too.
 const OF_LISTINGS: [&str; 3] = ["s3:delimiter", "s3:max-keys", "s3:prefix"];
 
-/// Returns true if S3 has this key or all services have it, or if it is of another service. A key is in lower case.
+/// Returns true if S3 has this key or all services have it, or if it is of another service. A key
+/// is in lower case.
 pub fn is_known(key: &str) -> bool {
     let of_tag = |start: &&str| key.len() > start.len() && key.starts_with(start);
     let is_of_others = !key.starts_with("s3:") && !key.starts_with("aws:");

@@ -14,7 +14,8 @@ use crate::malformed::Malformed;
 use operator::{Kind, Operator, Set};
 use values::Values;
 
-/// Keys whose value a client cannot choose freely: who it is, and from where. Some are never set here.
+/// Keys whose value a client cannot choose freely: who it is, and from where. Some are never set
+/// here.
 ///
 /// Source: AWS, "The meaning of 'public'" in "Blocking public access".
 const CONFINING: [&str; 13] = [

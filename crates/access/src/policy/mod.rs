@@ -142,8 +142,8 @@ impl Policy {
         self.public
     }
 
-    /// Returns true if a statement depends on a condition key that begins so, by a condition or by a
-    /// variable. The key is in lower case.
+    /// Returns true if a statement depends on a condition key that begins so, by a condition or by
+    /// a variable. The key is in lower case.
     pub fn depends_on(&self, key: &str) -> bool {
         let mut keys = self.statements.iter().flat_map(Statement::keys);
         keys.any(|other| other.starts_with(key))
@@ -161,7 +161,8 @@ impl Policy {
         named.flat_map(|named| named.roles.iter().map(String::as_str))
     }
 
-    /// Returns the roles whose sessions the policy names by themselves, by name: sessions have no path.
+    /// Returns the roles whose sessions the policy names by themselves, by name: sessions have no
+    /// path.
     pub fn roles_of_sessions(&self) -> impl Iterator<Item = &str> {
         let named = self.statements.iter().map(Statement::principals);
         let sessions = named.flat_map(|named| &named.sessions);

@@ -134,7 +134,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Refuses keys that no request of the actions can have: a denial with a typing error would deny nothing.
+    /// Refuses keys that no request of the actions can have: a denial with a typing error would
+    /// deny nothing.
     fn check_keys(
         &self,
         conditions: &[Condition],
@@ -250,7 +251,8 @@ impl Reader<'_> {
             Kind::Bucket(_) if service != "s3" || is_none => no("S3"),
             Kind::Trust if service != "sts" => no("STS"),
             Kind::Bucket(_) | Kind::Trust => Ok(()),
-            // Actions that are none here match nothing, so that policies of AWS can be used as they are.
+            // Actions that are none here match nothing, so that policies of AWS can be used as they
+            // are.
             Kind::Identity => {
                 let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
                 match service.is_empty() || rest.is_empty() || !service.chars().all(plain) {

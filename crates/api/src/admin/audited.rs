@@ -1,5 +1,5 @@
-//! Writes each request of an operator down in the audit log, and makes its span. Probes and scrapes of metrics are left
-//! out: they change nothing, and there are many.
+//! Writes each request of an operator down in the audit log, and makes its span. Probes and scrapes
+//! of metrics are left out: they change nothing, and there are many.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! The newest lines, in memory. Reads of operators are kept apart: pages of the console ask every few
-//! seconds, and must not drive all other lines out.
+//! The newest lines, in memory. Reads of operators are kept apart: pages of the console ask every
+//! few seconds, and must not drive all other lines out.
 
 use std::collections::VecDeque;
 

@@ -59,8 +59,8 @@ impl IamError {
     }
 }
 
-/// Returns what was found, or `None` if it is gone. Any other error stays one: a list that lacks what
-/// cannot be read just now would be taken for the whole.
+/// Returns what was found, or `None` if it is gone. Any other error stays one: a list that lacks
+/// what cannot be read just now would be taken for the whole.
 pub fn unless_gone<T>(found: Result<T, Error>) -> IamResult<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -175,8 +175,8 @@ impl Form {
         }
     }
 
-    /// Checks that each parameter is one of these, or belongs to a member of one that is a list, and that
-    /// names and ARNs can be some.
+    /// Checks that each parameter is one of these, or belongs to a member of one that is a list,
+    /// and that names and ARNs can be some.
     ///
     /// # Errors
     /// `NotImplemented`: what is not known must not be ignored; `ValidationError`.

@@ -1,8 +1,8 @@
 //! AWS's IAM API, as far as users, groups, roles, policies and access keys go; and the way from a
 //! request to an answer that [`crate::sts`] shares.
 //!
-//! Requests are forms (`Action=...&Version=2010-05-08`) that clients post to `/` on the address of S3,
-//! with a signature for the service `iam` (or `sts`). Answers are XML.
+//! Requests are forms (`Action=...&Version=2010-05-08`) that clients post to `/` on the address of
+//! S3, with a signature for the service `iam` (or `sts`). Answers are XML.
 //!
 //! # Invariants
 //! - One place decides whether the caller may do what it asks for, before the handler runs.

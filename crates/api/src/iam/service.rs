@@ -44,7 +44,8 @@ const STS: (&str, &str) = ("2011-06-15", "https://sts.amazonaws.com/doc/2011-06-
 /// The header that names the nodes which did not confirm a change.
 const UNCONFIRMED: HeaderName = HeaderName::from_static("x-archipel-unconfirmed");
 
-/// Returns true for a request to IAM or STS: a form that is posted to `/`, or an action in the query.
+/// Returns true for a request to IAM or STS: a form that is posted to `/`, or an action in the
+/// query.
 pub fn is_asked(parts: &Parts, target: &Target) -> bool {
     let kind = parts.headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -58,7 +59,8 @@ pub fn is_asked(parts: &Parts, target: &Target) -> bool {
     }
 }
 
-/// Returns the form of a request: its body or, without one, its query. The signature is no part of it.
+/// Returns the form of a request: its body or, without one, its query. The signature is no part of
+/// it.
 fn form_of(parts: &Parts, body: &[u8]) -> IamResult<Form> {
     let body = std::str::from_utf8(body);
     let body = body.map_err(|_| IamError::invalid("the form is not UTF-8"))?;

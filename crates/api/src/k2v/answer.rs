@@ -148,7 +148,8 @@ pub fn value(text: &str) -> S3Result<Bytes> {
     Ok(decoded.into())
 }
 
-/// An object of a document. Derived readers also take a list of the fields' values, in the order of the source.
+/// An object of a document. Derived readers also take a list of the fields' values, in the order of
+/// the source.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

@@ -18,7 +18,8 @@ const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 const MAX_INSERTS: usize = 10_000;
 /// The most searches of `ReadBatch` and `DeleteBatch`.
 const MAX_SEARCHES: usize = 1000;
-/// The most memory that the single items of an answer may take, and its ranges as much again, in bytes.
+/// The most memory that the single items of an answer may take, and its ranges as much again, in
+/// bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 #[derive(Deserialize)]

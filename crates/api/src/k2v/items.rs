@@ -28,8 +28,8 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// Reads what a client takes: JSON if it does not say, or names no other form. Weights do not count, except that 0
-    /// takes nothing.
+    /// Reads what a client takes: JSON if it does not say, or names no other form. Weights do not
+    /// count, except that 0 takes nothing.
     fn of(headers: &HeaderMap) -> S3Result<Accepted> {
         let mut accepted = Accepted {
             json: false,

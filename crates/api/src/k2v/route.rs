@@ -66,8 +66,8 @@ impl Operation {
 /// Returns the operation of a request.
 ///
 /// # Errors
-/// [`Code::MethodNotAllowed`], [`Code::InvalidArgument`] for a parameter that the operation does not
-/// have.
+/// [`Code::MethodNotAllowed`], [`Code::InvalidArgument`] for a parameter that the operation does
+/// not have.
 pub fn route(method: &Method, target: &Target) -> S3Result<Operation> {
     if target.control {
         return Err(Code::MethodNotAllowed.into());

@@ -84,7 +84,8 @@ impl K2v {
             region: config.region,
             clock,
             polling,
-            // A poll keeps its connection, or its place among the requests over HTTP/2, while it waits.
+            // A poll keeps its connection, or its place among the requests over HTTP/2, while it
+            // waits.
             polls: Semaphore::new(limits.connections - limits.connections / LEFT_BY_POLLS),
             batches: Semaphore::new(BATCHES),
         }))

@@ -102,8 +102,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Verifies the signature, and finds out for whom its key acts. Returns `None` for a request without a
-    /// signature. `version_2` says whether that version counts.
+    /// Verifies the signature, and finds out for whom its key acts. Returns `None` for a request
+    /// without a signature. `version_2` says whether that version counts.
     ///
     /// # Errors
     /// Those of [`signed::verify`] and of [`Caller::verified`].
@@ -128,8 +128,8 @@ impl<'a> Call<'a> {
         Ok(Some((caller, signer)))
     }
 
-    /// Goes on with a request whose signer is known: sets how the body is checked, and looks for a bucket that
-    /// this node does not know yet.
+    /// Goes on with a request whose signer is known: sets how the body is checked, and looks for a
+    /// bucket that this node does not know yet.
     ///
     /// # Errors
     /// Those of [`Call::set_payload`], and those of reading the bucket.
@@ -157,7 +157,8 @@ impl<'a> Call<'a> {
         self.scheme == "https" || is_here || self.plain_keys
     }
 
-    /// Returns the address of an object in the bucket of the request, as the client writes addresses.
+    /// Returns the address of an object in the bucket of the request, as the client writes
+    /// addresses.
     pub fn location(&self, bucket: &str, key: &str) -> String {
         let (origin, path) = (&self.target.host, uri::encode_path(key));
         match self.target.virtual_host {
@@ -195,7 +196,8 @@ impl<'a> Call<'a> {
     /// Returns the content's length.
     ///
     /// # Errors
-    /// [`Code::MissingContentLength`]; [`Code::NotImplemented`] if the body comes in chunks of HTTP instead.
+    /// [`Code::MissingContentLength`]; [`Code::NotImplemented`] if the body comes in chunks of HTTP
+    /// instead.
     pub fn content_length(&self) -> S3Result<u64> {
         self.length.ok_or_else(|| {
             let name = "Transfer-Encoding";

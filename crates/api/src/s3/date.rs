@@ -1,6 +1,7 @@
 //! Dates and times in documents and headers.
 //!
-//! Source: RFC 3339. ISO 8601 has more forms, such as weeks and days of the year, which S3 does not take.
+//! Source: RFC 3339. ISO 8601 has more forms, such as weeks and days of the year, which S3 does not
+//! take.
 
 use time::format_description::well_known::{Iso8601, Rfc3339};
 use time::{Date, OffsetDateTime};

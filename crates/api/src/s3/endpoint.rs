@@ -1,5 +1,5 @@
-//! The way of a request through an endpoint for users, from its arrival to the last byte of its answer. It is
-//! the same for S3, K2V and websites; [`Endpoint`] is what differs.
+//! The way of a request through an endpoint for users, from its arrival to the last byte of its
+//! answer. It is the same for S3, K2V and websites; [`Endpoint`] is what differs.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -43,13 +43,15 @@ pub(crate) trait Endpoint: Send + Sync {
     /// The operation of a request that is answered before its own is known.
     const UNKNOWN: &'static str;
 
-    /// True if the logs show the path of a request, because bucket and key alone do not say what it is about.
+    /// True if the logs show the path of a request, because bucket and key alone do not say what it
+    /// is about.
     const SHOWS_PATH: bool;
 
     /// Returns what all endpoints have.
     fn frontend(&self) -> &Frontend;
 
-    /// Answers a request, and returns its body as far as it was read. Notes in `learned` what it finds out.
+    /// Answers a request, and returns its body as far as it was read. Notes in `learned` what it
+    /// finds out.
     fn respond<'a>(
         &'a self,
         head: &'a RequestHead,
@@ -139,7 +141,8 @@ impl Frontend {
         peer.is_none_or(|address| self.rates.admits_address(address))
     }
 
-    /// Adds the headers that all answers about objects share: for scripts of other origins, and the host id.
+    /// Adds the headers that all answers about objects share: for scripts of other origins, and the
+    /// host id.
     pub fn add_headers_of_objects(
         &self,
         head: &RequestHead,
@@ -158,7 +161,8 @@ impl Frontend {
         let bucket = learned.bucket.as_deref();
         if let Some(bucket) = bucket.filter(|_| *method != Method::OPTIONS)
             && headers.contains_key(header::ORIGIN)
-            // Where the rules are not known, scripts see no answer: nobody learns more than was allowed.
+            // Where the rules are not known, scripts see no answer: nobody learns more than was
+            // allowed.
             && let Ok(Some(bucket)) = self.model.bucket(bucket)
         {
             let added = cors::simple(&bucket.cors, method, headers);
@@ -166,8 +170,8 @@ impl Frontend {
         }
     }
 
-    /// Answers a browser's preflight. A bucket that does not exist gets the same answer as one without
-    /// a configuration.
+    /// Answers a browser's preflight. A bucket that does not exist gets the same answer as one
+    /// without a configuration.
     ///
     /// # Errors
     /// As [`cors::answer_preflight`].

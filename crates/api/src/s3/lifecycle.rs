@@ -93,8 +93,8 @@ fn check_forms(rules: &[LifecycleRule]) -> S3Result<()> {
     }
 }
 
-/// Checks that no two enabled rules of the old form have the same action for one object. Rules with filters may
-/// overlap: the earliest expiry counts.
+/// Checks that no two enabled rules of the old form have the same action for one object. Rules with
+/// filters may overlap: the earliest expiry counts.
 fn check_overlaps(rules: &[LifecycleRule]) -> S3Result<()> {
     let asks = |rule: &LifecycleRule, action: &str| match action {
         "Expiration" => rule.expiration.is_some(),

@@ -40,8 +40,8 @@ const MAX_REDIRECT_BYTES: usize = 2 << 10;
 /// The usual storage class.
 const STANDARD: &str = "STANDARD";
 
-/// The storage classes of general purpose buckets whose objects are read at once. All are stored alike, and the name is
-/// returned.
+/// The storage classes of general purpose buckets whose objects are read at once. All are stored
+/// alike, and the name is returned.
 const CLASSES: [&str; 6] = [
     STANDARD,
     "REDUCED_REDUNDANCY",
@@ -51,7 +51,8 @@ const CLASSES: [&str; 6] = [
     "GLACIER_IR",
 ];
 
-/// The classes of archives. Clients restore such an object before they read it, which nothing does here.
+/// The classes of archives. Clients restore such an object before they read it, which nothing does
+/// here.
 const ARCHIVES: [&str; 2] = ["GLACIER", "DEEP_ARCHIVE"];
 
 /// Returns the headers of a request that are kept with the object, by lower-case name.
@@ -169,8 +170,8 @@ fn joined(headers: &HeaderMap, name: &str) -> S3Result<String> {
     Ok(all)
 }
 
-/// Returns `Content-Encoding` without `aws-chunked`, which describes the transfer only. A value without
-/// it stays as it is.
+/// Returns `Content-Encoding` without `aws-chunked`, which describes the transfer only. A value
+/// without it stays as it is.
 fn content_encoding(value: &str) -> Option<String> {
     let of_transfer = |coding: &&str| coding.eq_ignore_ascii_case("aws-chunked");
     let codings = value.split(',').map(str::trim);

@@ -38,8 +38,8 @@ impl Owner {
         })
     }
 
-    /// Returns true if `expected` names an owner of the bucket: the account, or an owner's canonical
-    /// id or access key id.
+    /// Returns true if `expected` names an owner of the bucket: the account, or an owner's
+    /// canonical id or access key id.
     ///
     /// # Errors
     /// As [`Model::owners_of`].
@@ -57,7 +57,8 @@ impl Owner {
         text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
-    /// Returns true for text that can name an owner: an account, a canonical user id, the id of an access key.
+    /// Returns true for text that can name an owner: an account, a canonical user id, the id of an
+    /// access key.
     pub fn may_be(text: &str) -> bool {
         let account = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
         let key = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());

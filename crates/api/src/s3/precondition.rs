@@ -78,8 +78,8 @@ impl Read {
         })
     }
 
-    /// Returns the conditions as S3 takes them at a time: it ignores `If-Modified-Since` with a date in
-    /// the future.
+    /// Returns the conditions as S3 takes them at a time: it ignores `If-Modified-Since` with a
+    /// date in the future.
     pub fn at(self, now_ms: u64) -> Read {
         Read {
             now: Some(UNIX_EPOCH + Duration::from_millis(now_ms)),
@@ -110,8 +110,8 @@ impl Read {
         }
     }
 
-    /// Returns true if a date is not in the future. The object's own always counts: the clock of the node
-    /// that stored it may be ahead.
+    /// Returns true if a date is not in the future. The object's own always counts: the clock of
+    /// the node that stored it may be ahead.
     fn counts(&self, since: SystemTime, modified: SystemTime) -> bool {
         since == modified || self.now.is_none_or(|now| since <= now)
     }
@@ -179,8 +179,8 @@ fn refuse(headers: &HeaderMap, names: &[&str]) -> S3Result<()> {
 /// Returns the condition of PutObject, CopyObject and CompleteMultipartUpload.
 ///
 /// # Errors
-/// `NotImplemented` for an `If-None-Match` other than `*`, and for a date; `InvalidRequest` for both
-/// headers.
+/// `NotImplemented` for an `If-None-Match` other than `*`, and for a date; `InvalidRequest` for
+/// both headers.
 pub fn of_write(headers: &HeaderMap) -> S3Result<Condition> {
     refuse(headers, &DATES)?;
     let if_match = text(headers, "if-match")?;

@@ -18,8 +18,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'*')
     .remove(b'/');
 
-/// Those that are escaped for a listener. `mc` takes a key for an escaped one only if it finds an escaped
-/// slash.
+/// Those that are escaped for a listener. `mc` takes a key for an escaped one only if it finds an
+/// escaped slash.
 const ESCAPED_WITH_SLASHES: &AsciiSet = &ESCAPED.add(b'/');
 
 /// Returns the record of an event that a target gets.
@@ -29,9 +29,9 @@ pub fn for_target(event: &Event, region: &str) -> Value {
     record(event, region, name, principal, ESCAPED)
 }
 
-/// Returns the record of an event that a listener gets, as clients of MinIO read it: they look for `s3:`
-/// in front of the name. `principal` names the principal of the event: readers of a bucket must not
-/// learn the ids of access keys.
+/// Returns the record of an event that a listener gets, as clients of MinIO read it: they look for
+/// `s3:` in front of the name. `principal` names the principal of the event: readers of a bucket
+/// must not learn the ids of access keys.
 pub fn for_listener(event: &Event, region: &str, principal: Option<&str>) -> Value {
     record(event, region, &event.name, principal, ESCAPED_WITH_SLASHES)
 }

@@ -1,5 +1,5 @@
-//! S3 Control, as far as the tags of buckets go: `/v20180820/tags/{ARN}`; and the account's Public Access Block,
-//! which is not there.
+//! S3 Control, as far as the tags of buckets go: `/v20180820/tags/{ARN}`; and the account's Public
+//! Access Block, which is not there.
 //!
 //! It is another API, which SDKs send to the same address when they are given one, with the account
 //! in a header and often before the host. Terraform's provider reads the tags of buckets so.
@@ -60,7 +60,8 @@ pub fn bucket(path: &str) -> S3Result<Option<String>> {
 /// Returns the operation of a request to this API.
 ///
 /// # Errors
-/// [`Code::NotImplemented`] for all but tags of buckets and the account's block; [`Code::MethodNotAllowed`].
+/// [`Code::NotImplemented`] for all but tags of buckets and the account's block;
+/// [`Code::MethodNotAllowed`].
 pub fn operation(method: &Method, target: &Target) -> S3Result<Operation> {
     let op = match (method, &target.bucket) {
         (&Method::GET, None) if target.path == ACCOUNT_BLOCK => {

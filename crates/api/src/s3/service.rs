@@ -1,4 +1,5 @@
-//! The S3 API as an [`Endpoint`]: health checks, errors as documents, and the headers that its answers share.
+//! The S3 API as an [`Endpoint`]: health checks, errors as documents, and the headers that its
+//! answers share.
 
 mod exchange;
 

@@ -22,7 +22,8 @@ pub struct Signer {
     pub credential: Credential,
 }
 
-/// Checks a request's signature; `None` if it has none. `version_2` says whether that version counts.
+/// Checks a request's signature; `None` if it has none. `version_2` says whether that version
+/// counts.
 ///
 /// # Errors
 /// A 4xx for everything that is not exactly right.

@@ -34,8 +34,8 @@ impl Target {
     /// Reads a request's address. `domains` are those whose sub-domains are buckets.
     ///
     /// # Errors
-    /// [`Code::InvalidURI`], those of [`s3_control::bucket`], [`Code::BadRequest`] for a host that is missing, repeated or
-    /// malformed, [`Code::KeyTooLongError`].
+    /// [`Code::InvalidURI`], those of [`s3_control::bucket`], [`Code::BadRequest`] for a host that
+    /// is missing, repeated or malformed, [`Code::KeyTooLongError`].
     pub fn of(
         uri: &Uri,
         headers: &HeaderMap,

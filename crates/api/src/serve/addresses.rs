@@ -1,9 +1,11 @@
-//! Connections and HTTP/2 requests by address, so that one address cannot take the places of all others.
+//! Connections and HTTP/2 requests by address, so that one address cannot take the places of all
+//! others.
 //!
-//! A client can take any address of its network of IPv6, so the network (/64) counts as one address. But
-//! providers give each customer a /56 or a /48: 256 or 65,536 such networks. RFC 6177 calls that a site. So a
-//! /48 has at most twice the places of one address: half of all places, by default. Not fewer, because a
-//! provider may give a /48 to several customers, or a company may have many clients in it.
+//! A client can take any address of its network of IPv6, so the network (/64) counts as one
+//! address. But providers give each customer a /56 or a /48: 256 or 65,536 such networks. RFC 6177
+//! calls that a site. So a /48 has at most twice the places of one address: half of all places, by
+//! default. Not fewer, because a provider may give a /48 to several customers, or a company may
+//! have many clients in it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -47,7 +49,8 @@ impl Addresses {
         }))
     }
 
-    /// Returns a place for one more from this address; `None` if the address or its site has too many already.
+    /// Returns a place for one more from this address; `None` if the address or its site has too
+    /// many already.
     pub fn place(&self, peer: IpAddr) -> Option<AddressPlace> {
         let address = counted_as(peer);
         let limits = &self.0.limits;
@@ -102,7 +105,8 @@ pub(super) fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the site that a connection counts for, too, by the address that it counts for; `None` if this is of IPv4.
+/// Returns the site that a connection counts for, too, by the address that it counts for; `None` if
+/// this is of IPv4.
 pub(super) fn site_of(counted: IpAddr) -> Option<IpAddr> {
     match counted {
         IpAddr::V6(v6) => Some(first_of(v6, SITE_BITS)),

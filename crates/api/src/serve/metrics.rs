@@ -122,8 +122,8 @@ impl ByName {
     }
 }
 
-/// A family that is shown also while it has no samples: an operator who looks for a metric finds it, with its
-/// meaning.
+/// A family that is shown also while it has no samples: an operator who looks for a metric finds
+/// it, with its meaning.
 struct Shown<F> {
     name: &'static str,
     about: &'static str,

@@ -76,7 +76,8 @@ pub enum ProxyHeader {
 pub struct Proxies {
     /// Their addresses. They stay for as long as the process.
     pub networks: &'static [Network],
-    /// The one header that is read: a proxy that writes one passes the other on as the client sent it.
+    /// The one header that is read: a proxy that writes one passes the other on as the client sent
+    /// it.
     pub header: ProxyHeader,
 }
 

@@ -8,8 +8,8 @@ use hyper::body::Incoming;
 
 use super::{Body, Limits, Metrics};
 
-/// An endpoint behind a listener: it answers the requests. The code that serves connections is compiled
-/// once for all endpoints, and the code that answers in the crate that has it.
+/// An endpoint behind a listener: it answers the requests. The code that serves connections is
+/// compiled once for all endpoints, and the code that answers in the crate that has it.
 pub trait Service: Send + Sync + 'static {
     /// Returns the limits on clients.
     fn limits(&self) -> Limits;

@@ -19,8 +19,8 @@ use http_body_util::BodyExt;
 
 use super::{Body, BoxError, Peer};
 
-/// The header with the client's span. `tracestate` is dropped: it is for other vendors' systems, and
-/// nothing behind this one is such a system.
+/// The header with the client's span. `tracestate` is dropped: it is for other vendors' systems,
+/// and nothing behind this one is such a system.
 const TRACEPARENT: &str = "traceparent";
 
 /// Begins the span of a request.

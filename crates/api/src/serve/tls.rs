@@ -56,8 +56,8 @@ impl Certificate {
         Ok(Certificate(Arc::new(key)))
     }
 
-    /// Uses a certificate that proves a domain to an authority, and its key. Nobody else can use it:
-    /// it has an extension that other clients must refuse.
+    /// Uses a certificate that proves a domain to an authority, and its key. Nobody else can use
+    /// it: it has an extension that other clients must refuse.
     ///
     /// # Errors
     /// A text for the operator.
@@ -115,8 +115,8 @@ impl Tls {
         self.0.held.write().configured = certificates;
     }
 
-    /// Uses the certificate that an authority gave for a domain, from now on. It goes before those of the
-    /// settings.
+    /// Uses the certificate that an authority gave for a domain, from now on. It goes before those
+    /// of the settings.
     pub fn use_issued(&self, domain: &str, certificate: Certificate) {
         let domain = domain.to_ascii_lowercase();
         self.0.held.write().issued.insert(domain, certificate);

@@ -1,8 +1,8 @@
 //! The keys of identity providers: found by discovery, kept for a while.
 //!
-//! Only registered providers are asked. One fetch at a time runs for each; a token with
-//! an unknown key makes the keys be fetched again, but not more often than every [`RETRY`]. Tokens of
-//! known keys do not wait for it, and it goes on without the client that caused it. So a client that
+//! Only registered providers are asked. One fetch at a time runs for each; a token with an unknown
+//! key makes the keys be fetched again, but not more often than every [`RETRY`]. Tokens of known
+//! keys do not wait for it, and it goes on without the client that caused it. So a client that
 //! sends invented tokens causes next to nothing.
 //!
 //! Source: OpenID Connect Discovery 1.0; RFC 7517.
@@ -67,7 +67,8 @@ impl Known {
         self.fetched.is_some_and(|time| time.elapsed() < KEPT)
     }
 
-    /// Returns the verdict of the known keys on a token, or `None` if it may be signed with another.
+    /// Returns the verdict of the known keys on a token, or `None` if it may be signed with
+    /// another.
     fn verdict(&self, token: &Token<'_>) -> Option<IamResult<()>> {
         if !self.is_fresh() {
             return None;
@@ -169,8 +170,9 @@ fn forged() -> IamError {
     invalid("Couldn't verify the signature of the token")
 }
 
-/// Returns the error of a provider that gives no keys. Clients get one text, and only the log tells the cause:
-/// anybody can ask, and a provider could send this node to other addresses and learn what is there.
+/// Returns the error of a provider that gives no keys. Clients get one text, and only the log tells
+/// the cause: anybody can ask, and a provider could send this node to other addresses and learn
+/// what is there.
 fn unreachable(cause: Option<String>) -> IamError {
     let message = "The identity provider cannot be asked for its keys";
     IamError {
@@ -197,8 +199,9 @@ async fn keys_of(issuer: &str) -> Result<Vec<Jwk>, String> {
     Ok(keys.filter_map(Jwk::of).collect())
 }
 
-/// Returns true if a provider may name this address for its keys. The rules for addresses of issuers hold for it. Only
-/// a provider on this machine, whose own address has no TLS, may name another one without TLS.
+/// Returns true if a provider may name this address for its keys. The rules for addresses of
+/// issuers hold for it. Only a provider on this machine, whose own address has no TLS, may name
+/// another one without TLS.
 pub(super) fn may_hold_keys(issuer: &str, url: &str) -> bool {
     let path = url.split('?').next().unwrap_or_default();
     let is_https = |url: &str| url.starts_with("https://");

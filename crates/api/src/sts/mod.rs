@@ -1,7 +1,7 @@
 //! AWS's STS: temporary credentials. Requests come by the same way as those to IAM.
 //!
-//! A session is a sealed token that the client sends along with each request. It counts while what it
-//! was made from counts: the access key that asked for it, the role, the identity provider.
+//! A session is a sealed token that the client sends along with each request. It counts while what
+//! it was made from counts: the access key that asked for it, the role, the identity provider.
 //!
 //! Source: AWS, "AWS Security Token Service API Reference".
 //!

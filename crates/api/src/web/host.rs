@@ -1,10 +1,10 @@
 //! The bucket that a host names.
 
-/// Returns the name of the bucket that a host means: what comes before the root domain, or the whole host.
-/// It is in lower case, without port and final dot.
+/// Returns the name of the bucket that a host means: what comes before the root domain, or the
+/// whole host. It is in lower case, without port and final dot.
 ///
-/// Below the root domain no bucket can be meant by the whole host: it would take the place of another tenant's
-/// bucket that has no website yet.
+/// Below the root domain no bucket can be meant by the whole host: it would take the place of
+/// another tenant's bucket that has no website yet.
 pub fn bucket_name(host: &str, root_domain: Option<&str>) -> String {
     let name = without_port(host)
         .trim_end_matches('.')

@@ -22,8 +22,8 @@ fn of_path(host: &str, path: String) -> String {
     }
 }
 
-/// Returns the address to which a rule redirects a request for `key`, and the status. The rule's own text may
-/// hold a query or a fragment, such as `resize?key=` and `#!/`, and stays as it is.
+/// Returns the address to which a rule redirects a request for `key`, and the status. The rule's
+/// own text may hold a query or a fragment, such as `resize?key=` and `#!/`, and stays as it is.
 pub fn by_rule(rule: &RoutingRule, host: &str, key: &str) -> (StatusCode, String) {
     let redirect = &rule.redirect;
     let (said, rest) = rule.new_key(key);

@@ -179,8 +179,8 @@ fn why(error: &instant_acme::Error) -> String {
     text
 }
 
-/// Returns from when and until when the first certificate of a chain is valid, in milliseconds since
-/// 1970.
+/// Returns from when and until when the first certificate of a chain is valid, in milliseconds
+/// since 1970.
 ///
 /// # Errors
 /// A text for the operator.

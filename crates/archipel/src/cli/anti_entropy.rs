@@ -1,5 +1,5 @@
-//! `archipel anti-entropy`, and one line about the rows and blocks that a node must still fetch from
-//! other nodes.
+//! `archipel anti-entropy`, and one line about the rows and blocks that a node must still fetch
+//! from other nodes.
 
 use std::time::Duration;
 

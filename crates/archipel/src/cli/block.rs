@@ -12,8 +12,8 @@ use crate::config::size;
 /// The subcommands of `archipel block`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show the nodes that have a block, and the objects that refer to it. Exit status 1 if the block
-    /// is lost
+    /// Show the nodes that have a block, and the objects that refer to it. Exit status 1 if the
+    /// block is lost
     ///
     /// Each node reads its copy, and the references of all its rows. That takes long on nodes with
     /// many rows.

@@ -1,13 +1,13 @@
 //! Text from elsewhere, made safe for a terminal.
 //!
-//! Anybody can choose a path that the audit log keeps, and clients choose keys. A terminal obeys the
-//! control characters in them: it moves the cursor, hides text, and breaks lines.
+//! Anybody can choose a path that the audit log keeps, and clients choose keys. A terminal obeys
+//! the control characters in them: it moves the cursor, hides text, and breaks lines.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns true for a character that a terminal obeys instead of showing it: control characters, line
-/// separators, and those that change the direction of the text around them.
+/// Returns true for a character that a terminal obeys instead of showing it: control characters,
+/// line separators, and those that change the direction of the text around them.
 fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(

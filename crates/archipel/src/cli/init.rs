@@ -43,8 +43,8 @@ pub struct InitArgs {
     /// With several nodes: the site of this one [default: local]
     #[arg(long, value_name = "NAME")]
     pub zone: Option<String>,
-    /// On the second and further machines: the access key that the first one printed. The secrets of
-    /// the first one must be there already
+    /// On the second and further machines: the access key that the first one printed. The secrets
+    /// of the first one must be there already
     #[arg(long, value_name = "ID")]
     pub access_key: Option<String>,
     /// Print JSON instead of what to do next. Questions go to standard error

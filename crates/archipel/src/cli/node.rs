@@ -40,8 +40,9 @@ pub enum Command {
     },
     /// Let the other nodes answer a node that is in no layout
     ///
-    /// Nodes of the layout are answered without that. All others get the list of nodes and the layout,
-    /// so that they can be assigned, and nothing else, although they know the cluster's secret.
+    /// Nodes of the layout are answered without that. All others get the list of nodes and the
+    /// layout, so that they can be assigned, and nothing else, although they know the cluster's
+    /// secret.
     Admit {
         /// The id of the node, or its first digits, at least four
         #[arg(value_name = "NODE")]

@@ -41,7 +41,8 @@ impl Progress {
         }
         let line = escape::line(line);
         if self.is_terminal {
-            // A longer line would wrap, and `\r` would return to the beginning of its last part only.
+            // A longer line would wrap, and `\r` would return to the beginning of its last part
+            // only.
             let fits = terminal::width_of_errors().map_or(usize::MAX, |width| width - 1);
             let line: String = line.chars().take(fits).collect();
             let width = self.shown.max(line.chars().count()).min(fits);

@@ -17,8 +17,8 @@ pub enum Command {
         /// An audience that tokens may be for; repeatable
         #[arg(long = "client", value_name = "AUDIENCE")]
         clients: Vec<String>,
-        /// The SHA-1 thumbprint of a certificate in hexadecimal; repeatable. It is stored and shown,
-        /// and has no effect
+        /// The SHA-1 thumbprint of a certificate in hexadecimal; repeatable. It is stored and
+        /// shown, and has no effect
         #[arg(long = "thumbprint", value_name = "HEX")]
         thumbprints: Vec<String>,
     },

@@ -34,7 +34,8 @@ pub enum UserQuotaCommand {
         /// The user
         user: String,
     },
-    /// Set the most that the buckets may hold together which a user created. A limit that is not named stays
+    /// Set the most that the buckets may hold together which a user created. A limit that is not
+    /// named stays
     Set {
         /// The user
         user: String,

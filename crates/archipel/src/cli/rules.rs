@@ -20,8 +20,8 @@ pub enum NotificationsCommand {
     },
     /// Replace the rules by those of a file, as "show --json" prints them
     ///
-    /// Each target must first accept a test message. The rules count for every write that begins after
-    /// the answer.
+    /// Each target must first accept a test message. The rules count for every write that begins
+    /// after the answer.
     Set {
         /// The bucket
         bucket: String,

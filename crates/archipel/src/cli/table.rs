@@ -24,7 +24,8 @@ pub fn print<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> Resul
         .try_for_each(|line| painted(line))
 }
 
-/// Prints a list: as JSON if the command line asks for it, else as a table with a row for each item.
+/// Prints a list: as JSON if the command line asks for it, else as a table with a row for each
+/// item.
 pub fn list<T: Serialize, const N: usize>(
     target: &Target,
     headings: [&str; N],
@@ -133,8 +134,8 @@ pub fn document(lines: &str) -> Result<(), Failure> {
     painted(&escape::lines(lines))
 }
 
-/// Prints what is escaped already, and may hold colours. A reader that has closed the pipe (`| head`)
-/// is not a failure.
+/// Prints what is escaped already, and may hold colours. A reader that has closed the pipe
+/// (`| head`) is not a failure.
 pub fn painted(text: &str) -> Result<(), Failure> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

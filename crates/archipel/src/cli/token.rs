@@ -15,8 +15,8 @@ pub enum Command {
     Create {
         /// A name for people
         name: String,
-        /// The rights that it gives: RESOURCE:read, RESOURCE:write, buckets/NAME:read or buckets/NAME:write;
-        /// repeatable. The resource "all" stands for all of them
+        /// The rights that it gives: RESOURCE:read, RESOURCE:write, buckets/NAME:read or
+        /// buckets/NAME:write; repeatable. The resource "all" stands for all of them
         #[arg(long = "scope", value_name = "SCOPE", required = true)]
         scopes: Vec<String>,
         /// The time after which it opens nothing: 30d, 12h, 90m. Without it, it opens for ever

@@ -53,8 +53,8 @@ pub enum Command {
     },
 }
 
-/// A file with routing rules. Other settings in it are ignored, so that it may be the output of `show
-/// --json`.
+/// A file with routing rules. Other settings in it are ignored, so that it may be the output of
+/// `show --json`.
 #[derive(Deserialize)]
 struct Rules {
     rules: Vec<WebsiteRule>,

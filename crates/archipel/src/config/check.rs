@@ -28,8 +28,8 @@ use super::{secret, size};
 /// The default number of simultaneous K2V connections.
 const K2V_CONNECTIONS: u32 = 12_288;
 
-/// Returns the settings of `file`, or all of its problems. `secret` is the secret of the first access
-/// key, if the environment has it.
+/// Returns the settings of `file`, or all of its problems. `secret` is the secret of the first
+/// access key, if the environment has it.
 pub fn settings(file: &File, secret: Option<String>) -> Result<Settings, Vec<Problem>> {
     let mut check = Check::default();
     let data_dir = check.data_dir(file);

@@ -120,8 +120,8 @@ impl fmt::Display for Discovery {
     }
 }
 
-/// Reads `NAMESPACE/SERVICE:PORT`, with `?server=URL&account=FOLDER` for clusters whose API server is
-/// elsewhere.
+/// Reads `NAMESPACE/SERVICE:PORT`, with `?server=URL&account=FOLDER` for clusters whose API server
+/// is elsewhere.
 fn kubernetes(rest: &str) -> Result<Discovery, &'static str> {
     let (service, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (namespace, service) = service.split_once('/').ok_or("the service is missing")?;

@@ -9,8 +9,9 @@ use std::path::Path;
 /// The minimum length of a token, in characters.
 pub const MIN_TOKEN_CHARS: usize = 16;
 
-/// The minimum length of the cluster's secret, in characters. A node that joins proves the secret to
-/// whatever answers at the address, and such a proof lets its receiver try secrets without limit.
+/// The minimum length of the cluster's secret, in characters. A node that joins proves the secret
+/// to whatever answers at the address, and such a proof lets its receiver try secrets without
+/// limit.
 pub const MIN_CLUSTER_SECRET_CHARS: usize = 32;
 
 /// The limit of a secret file, in bytes.

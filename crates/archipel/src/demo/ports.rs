@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use archipel_base::random::{Random, SystemRandom};
 
-/// Where ports for traffic between nodes are looked for: below those that Linux gives out to programs that ask for any.
+/// Where ports for traffic between nodes are looked for: below those that Linux gives out to
+/// programs that ask for any.
 const PORTS: Range<u16> = 20_000..32_000;
 
 /// How far the ports of websites, of K2V and of the console are above that of S3.
@@ -38,7 +39,8 @@ fn port_above(s3: u16, by: u16) -> u16 {
 
 /// Returns a loopback address whose port is free for UDP and TCP.
 ///
-/// The plan keeps it while its node is down. A port that the system gives out could be another program's by then.
+/// The plan keeps it while its node is down. A port that the system gives out could be another
+/// program's by then.
 pub fn free_address(taken: &[SocketAddr]) -> std::io::Result<SocketAddr> {
     for _ in 0..1000 {
         let spread = SystemRandom.next_u64() % u64::from(PORTS.end - PORTS.start);

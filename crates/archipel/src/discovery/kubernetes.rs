@@ -1,7 +1,7 @@
 //! The endpoints of a service in Kubernetes, by the service account of the pod.
 //!
-//! Source: Kubernetes, "EndpointSlice v1 discovery.k8s.io", and "Accessing the Kubernetes API from a
-//! Pod".
+//! Source: Kubernetes, "EndpointSlice v1 discovery.k8s.io", and "Accessing the Kubernetes API from
+//! a Pod".
 
 use std::path::PathBuf;
 

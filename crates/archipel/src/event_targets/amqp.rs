@@ -21,12 +21,13 @@ use super::server::{self, why};
 use super::stream;
 use crate::config;
 
-/// The user of a broker that has no other. Such a broker lets it connect from its own machine alone.
+/// The user of a broker that has no other. Such a broker lets it connect from its own machine
+/// alone.
 const GUEST: &str = "guest";
 /// The delivery mode of a message that survives a restart of the broker, in a durable queue.
 const PERSISTENT: u8 = 2;
-/// The largest frame, in bytes, unless the broker wants smaller ones: RabbitMQ's own limit. The library makes room
-/// for 32 frames in each direction, and would take any size that a broker names.
+/// The largest frame, in bytes, unless the broker wants smaller ones: RabbitMQ's own limit. The
+/// library makes room for 32 frames in each direction, and would take any size that a broker names.
 const MOST_FRAME_BYTES: u32 = 128 << 10;
 
 /// A broker.
@@ -73,9 +74,9 @@ impl Server {
 
 /// A connection, its channels, and the task that carries its bytes.
 pub struct Connection {
-    /// Those on which no message is under way. Each carries one at a time, because the library takes a
-    /// message that comes back for the one that is confirmed next. There are as many as messages
-    /// were under way at once.
+    /// Those on which no message is under way. Each carries one at a time, because the library
+    /// takes a message that comes back for the one that is confirmed next. There are as many as
+    /// messages were under way at once.
     idle: Mutex<Vec<Channel>>,
     connection: lapin::Connection,
     received: stream::Received,
@@ -88,9 +89,9 @@ impl server::Server for Server {
 
     async fn connect(&self) -> Result<Connection, String> {
         let (mut stream, received) = stream::open(&self.settings.server, self.tls.as_ref()).await?;
-        // The library has a thread for each connection, which ends only with the connection. This task
-        // ends it when the delivery is given up. It also begins TLS, for which the library would
-        // need a second crypto provider.
+        // The library has a thread for each connection, which ends only with the connection. This
+        // task ends it when the delivery is given up. It also begins TLS, for which the library
+        // would need a second crypto provider.
         let (inner, mut outer) = pair().map_err(|error| error.to_string())?;
         let carrier = AbortOnDropHandle::new(tokio::spawn(async move {
             let _ = tokio::io::copy_bidirectional(&mut stream, &mut outer).await;
@@ -167,7 +168,8 @@ async fn open_channel(connection: &lapin::Connection) -> Result<Channel, String>
     Ok(channel)
 }
 
-/// Returns two ends of a connection within this process. The library takes nothing but a `TcpStream`.
+/// Returns two ends of a connection within this process. The library takes nothing but a
+/// `TcpStream`.
 fn pair() -> io::Result<(TcpStream, UnixStream)> {
     let (inner, outer) = UnixStream::pair()?;
     let inner = OwnedFd::from(inner.into_std()?);

@@ -1,5 +1,5 @@
-//! Targets in Kafka: a topic. The bucket and the key choose the partition, so that the events of one
-//! key stay in order.
+//! Targets in Kafka: a topic. The bucket and the key choose the partition, so that the events of
+//! one key stay in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use super::server::{self, why};
 use super::stream;
 use crate::config::{self, Sasl};
 
-/// The largest message of a broker, in bytes. The list of all topics is the largest one; a topic with 1000
-/// partitions takes about 50 KiB of it.
+/// The largest message of a broker, in bytes. The list of all topics is the largest one; a topic
+/// with 1000 partitions takes about 50 KiB of it.
 const MOST_MESSAGE_BYTES: usize = 16 << 20;
 
 /// A Kafka cluster.
@@ -43,8 +43,8 @@ impl Server {
         })
     }
 
-    /// Returns the broker that takes a connection first. The library would try one after another, and
-    /// wait for one that does not answer until the time of the delivery is over.
+    /// Returns the broker that takes a connection first. The library would try one after another,
+    /// and wait for one that does not answer until the time of the delivery is over.
     async fn first_broker(&self) -> Result<String, String> {
         let tries = self.settings.brokers.iter().map(|broker| {
             let connects = async move { stream::plain(broker).await.map(|_| broker.to_string()) };

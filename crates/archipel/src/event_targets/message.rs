@@ -9,7 +9,8 @@ use serde_json::json;
 
 /// A message for a target.
 pub struct Message {
-    /// The bucket and the key, with a slash between them. Messages with the same name stay in order.
+    /// The bucket and the key, with a slash between them. Messages with the same name stay in
+    /// order.
     pub name: String,
     /// When it happened, in milliseconds since 1970.
     pub time_ms: u64,

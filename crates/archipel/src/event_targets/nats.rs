@@ -48,8 +48,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns an error if this is not the connection that was made at first, or if the server refused
-    /// a message.
+    /// Returns an error if this is not the connection that was made at first, or if the server
+    /// refused a message.
     fn check(&self) -> Result<(), String> {
         if let Some(complaint) = self.complaint.lock().as_ref() {
             return Err(complaint.clone());
@@ -63,17 +63,18 @@ impl Connection {
 
     /// Publishes a message. Returns once the server has read it.
     ///
-    /// The server does not confirm messages. But it reads them in order, so the message is there once
-    /// another one, to an inbox of this client, came back.
+    /// The server does not confirm messages. But it reads them in order, so the message is there
+    /// once another one, to an inbox of this client, came back.
     async fn publish(&self, subject: String, text: String) -> Result<(), String> {
         let inbox = self.client.new_inbox();
         let subscribed = self.client.subscribe(inbox.clone()).await;
         let mut echoes = subscribed.map_err(|error| why(&error))?;
         let sent = self.client.publish(subject, text.into()).await;
         sent.map_err(|error| why(&error))?;
-        // If the server refuses the message, it says so before the first echo. But another task of the
-        // library tells it, which may come later than the echo. A second one gives it time for a whole round trip.
-        // The library promises nothing here: JetStream is for those who need an acknowledgement.
+        // If the server refuses the message, it says so before the first echo. But another task of
+        // the library tells it, which may come later than the echo. A second one gives it time for
+        // a whole round trip. The library promises nothing here: JetStream is for those who need an
+        // acknowledgement.
         for _ in 0..2 {
             let sent = self.client.publish(inbox.clone(), "".into()).await;
             sent.map_err(|error| why(&error))?;

@@ -73,7 +73,8 @@ impl Server {
     /// Prepares the command that stores an event. Makes the table if it is missing.
     async fn prepare(&self, client: &Client) -> Result<Statement, String> {
         let table = &self.settings.table;
-        // Texts, so that the server reads time and document; a document that it cannot store is refused.
+        // Texts, so that the server reads time and document; a document that it cannot store is
+        // refused.
         let insert = format!(
             "INSERT INTO {table} (event_time, event_data) VALUES ($1::text::timestamptz, $2::text::jsonb)"
         );
@@ -87,7 +88,8 @@ impl Server {
         let create = format!(
             "CREATE TABLE IF NOT EXISTS {table} (event_time timestamptz NOT NULL, event_data jsonb NOT NULL)"
         );
-        // It fails if another node makes the table at the same time. Then the next command succeeds.
+        // It fails if another node makes the table at the same time. Then the next command
+        // succeeds.
         let created = client.batch_execute(&create).await;
         let prepared = client.prepare(&insert).await;
         prepared.map_err(|error| match created {

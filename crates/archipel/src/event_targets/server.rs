@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::message::Message;
 
-/// The time for one delivery, with the connection that it needs. A server that does not answer holds
-/// up deliveries no longer.
+/// The time for one delivery, with the connection that it needs. A server that does not answer
+/// holds up deliveries no longer.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that takes messages over a connection.

@@ -17,8 +17,9 @@ use tokio_rustls::client::TlsStream;
 use super::server::why;
 use crate::config::{Host, Trust};
 
-/// The most bytes that are read from a connection. The libraries bound neither one message of a server nor all of
-/// them, and keep some until the connection ends. The answer to an event has a few hundred bytes.
+/// The most bytes that are read from a connection. The libraries bound neither one message of a
+/// server nor all of them, and keep some until the connection ends. The answer to an event has a
+/// few hundred bytes.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The number of bytes that were read from a connection.
@@ -26,7 +27,8 @@ const MOST_BYTES: u64 = 4 << 20;
 pub struct Received(Arc<AtomicU64>);
 
 impl Received {
-    /// Returns true if another connection shall take the next event: the limit would cut an answer off.
+    /// Returns true if another connection shall take the next event: the limit would cut an answer
+    /// off.
     pub fn is_much(&self) -> bool {
         self.0.load(Ordering::Relaxed) > MOST_BYTES / 2
     }

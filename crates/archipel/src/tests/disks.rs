@@ -227,7 +227,8 @@ async fn a_disk_with_blocks_cannot_be_left_out_of_the_settings() {
     on_two_disks(folder.path(), false).await;
 }
 
-/// The new index would name none of its blocks, and a later start with the disk would free all of them.
+/// The new index would name none of its blocks, and a later start with the disk would free all of
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_is_rebuilt_without_a_disk_only_if_its_data_is_lost() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The messages of OTLP, as far as spans need them.
 //!
-//! Source: `opentelemetry/proto/trace/v1/trace.proto` and the files that it includes. The numbers of
-//! fields never change.
+//! Source: `opentelemetry/proto/trace/v1/trace.proto` and the files that it includes. The numbers
+//! of fields never change.
 
 use archipel_traces::{Kind, Record, Value};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! A serde deserializer of MessagePack from a slice.
 //!
-//! It reads what the type asks for, and nothing else. The deserializer of `rmp_serde` reads any kind of
-//! value, and the compiler translates all of that for each type.
+//! It reads what the type asks for, and nothing else. The deserializer of `rmp_serde` reads any
+//! kind of value, and the compiler translates all of that for each type.
 
 use std::fmt;
 

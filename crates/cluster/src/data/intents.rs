@@ -22,7 +22,8 @@ impl Data {
         Ok(Intent {
             write: self.random_id(),
             after: self.next_stamp(Stamp::ZERO),
-            // The update runs in this epoch or in a later one, also while a newer one is being learnt.
+            // The update runs in this epoch or in a later one, also while a newer one is being
+            // learnt.
             epoch: self.epochs.in_force(),
             name: None,
         })

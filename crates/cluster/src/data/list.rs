@@ -87,7 +87,8 @@ impl Data {
     }
 
     /// Returns all live rows of a partition whose keys begin with `prefix`, in order. Passes over
-    /// rows that too few replicas can read: for work in which one of them must not hold up the rest.
+    /// rows that too few replicas can read: for work in which one of them must not hold up the
+    /// rest.
     #[boxed]
     pub async fn scan_all(
         self: &Arc<Data>,
@@ -97,8 +98,8 @@ impl Data {
         Ok(self.scan_to_the_end(partition, prefix).await?.rows)
     }
 
-    /// Returns live rows of a partition as [`scan`](Data::scan) does, and passes over rows that too few
-    /// replicas can read. If there are fewer than `limit`, no more follow.
+    /// Returns live rows of a partition as [`scan`](Data::scan) does, and passes over rows that too
+    /// few replicas can read. If there are fewer than `limit`, no more follow.
     #[boxed]
     pub async fn scan_readable(
         self: &Arc<Data>,

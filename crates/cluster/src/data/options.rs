@@ -103,8 +103,8 @@ pub struct WriteOptions<'a> {
     pub taking: Option<Taking>,
     /// True if a decision about a version must be promised by all replicas, not only by a quorum.
     pub by_all: bool,
-    /// True if replicas need not tell other versions than the one that a decision is about: it only changes that
-    /// version, or most likely another one is current.
+    /// True if replicas need not tell other versions than the one that a decision is about: it only
+    /// changes that version, or most likely another one is current.
     pub unlisted: bool,
     /// The version of an object that a write without a condition makes.
     pub versioning: Versioning,

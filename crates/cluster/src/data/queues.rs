@@ -1,5 +1,5 @@
-//! Queues of updates, one for each row that is being updated here. Rows must not share a queue: in a
-//! batch of a thousand updates, many would wait for others that do not concern them.
+//! Queues of updates, one for each row that is being updated here. Rows must not share a queue: in
+//! a batch of a thousand updates, many would wait for others that do not concern them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

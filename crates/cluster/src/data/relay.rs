@@ -1,6 +1,6 @@
 //! The relay: the latest messages of this node's model, for the nodes that ask for them. It is in
-//! memory only, and keeps nothing while no node asks. No guarantee depends on it: a node that asks too
-//! late, or that asks a node which has started again, misses messages.
+//! memory only, and keeps nothing while no node asks. No guarantee depends on it: a node that asks
+//! too late, or that asks a node which has started again, misses messages.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,9 +100,9 @@ impl Relay {
         self.grown.notify_waiters();
     }
 
-    /// Returns the messages after a position, at once if there are some, and otherwise after the next
-    /// one or when `hold` is over. Without a position, returns the present one. From now on messages
-    /// are kept for a while.
+    /// Returns the messages after a position, at once if there are some, and otherwise after the
+    /// next one or when `hold` is over. Without a position, returns the present one. From now on
+    /// messages are kept for a while.
     #[boxed]
     pub(crate) async fn after(&self, after: Option<Position>, hold: Duration) -> RelayReply {
         self.state.lock().asked = Some(Instant::now());

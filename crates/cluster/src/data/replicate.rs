@@ -19,8 +19,8 @@ use crate::node::replica::versions::kept_row;
 use crate::node::wire::RowCall;
 use crate::register::{Answer, ReplicaSet, Request, Version, versions};
 
-/// The time for which further replicas may tell the rebalancer what they hold of a row, once a quorum has
-/// told. One that is later, because its disk hangs for example, gets the row later.
+/// The time for which further replicas may tell the rebalancer what they hold of a row, once a
+/// quorum has told. One that is later, because its disk hangs for example, gets the row later.
 const LATE: Duration = Duration::from_secs(1);
 
 /// A row that was brought to its replicas.
@@ -32,14 +32,16 @@ pub struct Replicated {
 }
 
 impl Data {
-    /// Brings a row to all of its reachable replicas, and to a quorum at least. It waits for each as long as
-    /// a call may take: garbage is dropped once all have the row, however late one of them answers.
+    /// Brings a row to all of its reachable replicas, and to a quorum at least. It waits for each
+    /// as long as a call may take: garbage is dropped once all have the row, however late one of
+    /// them answers.
     #[boxed]
     pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<Replicated, Error> {
         self.replicate_within(key, None).await
     }
 
-    /// Does the same for the rebalancer, and does not wait for replicas that tell late what they hold.
+    /// Does the same for the rebalancer, and does not wait for replicas that tell late what they
+    /// hold.
     #[boxed]
     pub(crate) async fn replicate_soon(
         self: &Arc<Data>,
@@ -70,8 +72,8 @@ impl Data {
     /// Brings a version of an object to all reachable replicas, and to a quorum at least, for the
     /// rebalancer.
     ///
-    /// A replica holds it in the object's row or in the kept row. So the kept row is not read as any
-    /// other row: a replica without it may hold the version.
+    /// A replica holds it in the object's row or in the kept row. So the kept row is not read as
+    /// any other row: a replica without it may hold the version.
     pub(crate) async fn replicate_version(
         self: &Arc<Data>,
         row: &RowKey,
@@ -106,12 +108,12 @@ impl Data {
         ))
     }
 
-    /// Brings a version of a row to all replicas that can be reached. Returns those that hold it, or a
-    /// newer one.
+    /// Brings a version of a row to all replicas that can be reached. Returns those that hold it,
+    /// or a newer one.
     ///
-    /// The replicas of suspected nodes are asked only if the others that hold it are no quorum. A call to a node
-    /// that is gone takes seconds, and a layout that takes the node out moves each of its rows. When the node is
-    /// back, anti-entropy brings it the row.
+    /// The replicas of suspected nodes are asked only if the others that hold it are no quorum. A
+    /// call to a node that is gone takes seconds, and a layout that takes the node out moves each
+    /// of its rows. When the node is back, anti-entropy brings it the row.
     async fn bring_to_all(
         self: &Arc<Data>,
         group: &Group,
@@ -131,9 +133,9 @@ impl Data {
 
     /// Brings a version of a row to some replicas. Returns those that hold it, or a newer one.
     ///
-    /// A write is awaited for as long as a call may take, although a quorum may hold the version already. A
-    /// new replica fetches the row's blocks before it answers, and those of the older layout version, which
-    /// have them, drop them once the rows have moved.
+    /// A write is awaited for as long as a call may take, although a quorum may hold the version
+    /// already. A new replica fetches the row's blocks before it answers, and those of the older
+    /// layout version, which have them, drop them once the rows have moved.
     async fn bring_to(
         self: &Arc<Data>,
         replicas: ReplicaSet,
@@ -163,8 +165,8 @@ impl Data {
         holders
     }
 
-    /// Returns which of these replicas hold a row under this stamp or a newer one, and which of them do not.
-    /// Once a quorum has told, the others have only the time `late`, if it is given.
+    /// Returns which of these replicas hold a row under this stamp or a newer one, and which of
+    /// them do not. Once a quorum has told, the others have only the time `late`, if it is given.
     async fn who_holds(
         self: &Arc<Data>,
         replicas: ReplicaSet,

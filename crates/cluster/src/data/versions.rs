@@ -49,7 +49,8 @@ pub struct VersionSeen<'a> {
     pub last: Option<Stamp>,
     /// The current version; `None` if there is none.
     pub current: Option<&'a Value>,
-    /// True if the key has no other version. Never true where others are not [listed](WriteOptions::unlisted).
+    /// True if the key has no other version. Never true where others are not
+    /// [listed](WriteOptions::unlisted).
     pub is_alone: bool,
 }
 
@@ -91,7 +92,8 @@ enum Attempt<E> {
 struct Try {
     name: VersionName,
     asked: Asked,
-    /// True if another write overtook an earlier attempt. A replica may hold the death that it sent.
+    /// True if another write overtook an earlier attempt. A replica may hold the death that it
+    /// sent.
     is_overtaken: bool,
     /// True if one of these attempts deleted a version that lived.
     killed: bool,
@@ -319,7 +321,8 @@ impl Data {
         let mut considered = Considered::nothing();
         let mut adapter = |promises: &Promises<'_>| {
             let (decision, mut latest) = consider(promises, name, (asked, most_dead), decide);
-            // The absence may be the deletion's own work. So it counts as done, and its event is sent.
+            // The absence may be the deletion's own work. So it counts as done, and its event is
+            // sent.
             if now.killed && latest.is_absence() {
                 latest.refusal = None;
             }

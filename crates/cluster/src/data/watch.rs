@@ -1,19 +1,19 @@
 //! Watches: waiting for changes of rows, at all replicas of a partition.
 //!
-//! A node that has watches follows the [feeds](crate::node::feed) of the nodes that hold replicas of
-//! the watched partitions: one call to each is always under way, however many watches there are. A
-//! change in a feed wakes the watches of its topics. They look at their rows then.
+//! A node that has watches follows the [feeds](crate::node::feed) of the nodes that hold replicas
+//! of the watched partitions: one call to each is always under way, however many watches there are.
+//! A change in a feed wakes the watches of its topics. They look at their rows then.
 //!
 //! # No change is missed
 //! A watch is armed once the node follows the feeds of all replicas, each from a known position.
 //! Then its owner reads the row, and then it waits. A write that is acknowledged later was accepted
 //! by a replica that also answered this read, because two quorums share a replica. If it accepted
-//! before it answered, the read returned that version or a newer one. If it accepted afterwards, the
-//! change stands in its feed behind the position. The same holds for a listing.
+//! before it answered, the read returned that version or a newer one. If it accepted afterwards,
+//! the change stands in its feed behind the position. The same holds for a listing.
 //!
 //! A feed that has lost a part, a feed that was lost or is followed again, and a new epoch wake all
-//! watches, and they begin again. While the feed of a replica cannot be followed, a watch also looks
-//! again from time to time, because that replica may still have answered the read.
+//! watches, and they begin again. While the feed of a replica cannot be followed, a watch also
+//! looks again from time to time, because that replica may still have answered the read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -218,7 +218,8 @@ impl Data {
         if *node == self.me().node {
             return Ok(self.serve_feed(call).await);
         }
-        // This class: as urgent as can be, and the time of the answer is not taken for a round trip.
+        // This class: as urgent as can be, and the time of the answer is not taken for a round
+        // trip.
         let class = Class::Data { remaining: 0 };
         self.peers()?.call(node, method::FEED, class, &call).await
     }

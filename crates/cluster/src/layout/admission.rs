@@ -1,8 +1,8 @@
 //! Admission: which nodes the others answer.
 //!
 //! The nodes of live layout versions are admitted by that. An operator admits others by name. The
-//! list is part of the epoch, so that one conditional write changes it and every node hears of it as
-//! it hears of layouts.
+//! list is part of the epoch, so that one conditional write changes it and every node hears of it
+//! as it hears of layouts.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! Feature levels: what all nodes of a cluster understand.
 //!
-//! A release speaks all levels up to its own. The cluster's level is part of the epoch. It is raised
-//! once every node of the layout speaks more, and never lowered. Rows, messages and settings of a
-//! later level exist only from then on. A node that does not speak the cluster's level serves
+//! A release speaks all levels up to its own. The cluster's level is part of the epoch. It is
+//! raised once every node of the layout speaks more, and never lowered. Rows, messages and settings
+//! of a later level exist only from then on. A node that does not speak the cluster's level serves
 //! nothing. `docs/internals/cluster.md` tells how a release adds a level.
 
 use super::Epoch;

@@ -55,8 +55,8 @@ impl Members {
         }
     }
 
-    /// Learns the newest epoch that some reachable and trusted node tells. Returns true if this node
-    /// knows it now. A node that comes back triggers another call.
+    /// Learns the newest epoch that some reachable and trusted node tells. Returns true if this
+    /// node knows it now. A node that comes back triggers another call.
     async fn catch_up(&self, cluster: &Cluster) -> bool {
         let known = cluster.epoch().map_or(0, |epoch| epoch.number());
         let here = self.list().into_iter().filter(|member| !member.suspected);
@@ -72,9 +72,9 @@ impl Members {
         learnt.is_ok()
     }
 
-    /// Returns a reachable node that tells a newer epoch and is not trusted. Usually that means that a
-    /// newer layout has just taken it in. But if all nodes of the layout that this node knows were
-    /// replaced, no other ones are left.
+    /// Returns a reachable node that tells a newer epoch and is not trusted. Usually that means
+    /// that a newer layout has just taken it in. But if all nodes of the layout that this node
+    /// knows were replaced, no other ones are left.
     fn stranger_ahead(&self, cluster: &Cluster) -> Option<Member> {
         let known = cluster.epoch().map_or(0, |epoch| epoch.number());
         let here = self.list().into_iter().filter(|member| !member.suspected);
@@ -82,8 +82,8 @@ impl Members {
         ahead.max_by_key(|member| member.info.epoch)
     }
 
-    /// Takes over what the store knows of layouts. Call it before the node serves others, so that it
-    /// never seems to be in no cluster.
+    /// Takes over what the store knows of layouts. Call it before the node serves others, so that
+    /// it never seems to be in no cluster.
     pub fn tell_layout_of(&self, cluster: &Cluster) {
         self.change(|info| {
             info.store = cluster.me().store;

@@ -1,8 +1,8 @@
 //! The cluster of which a node that is in no layout has heard.
 //!
-//! Such a node forms no first layout, because it joins that cluster. It forgets the cluster again once
-//! the node that told of it is in no layout any more, as after its disks were wiped, and no other
-//! node is in one.
+//! Such a node forms no first layout, because it joins that cluster. It forgets the cluster again
+//! once the node that told of it is in no layout any more, as after its disks were wiped, and no
+//! other node is in one.
 
 use archipel_base::{Id, NodeId};
 

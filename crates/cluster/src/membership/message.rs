@@ -102,8 +102,8 @@ pub(super) struct Gossip {
     /// The sender's cluster; `None` for a node that has not joined yet.
     #[serde(rename = "c")]
     pub cluster: Option<Id>,
-    /// The number of nodes that the sender knows. If there are as many lines, the sender does not know any
-    /// other node.
+    /// The number of nodes that the sender knows. If there are as many lines, the sender does not
+    /// know any other node.
     #[serde(rename = "t", default)]
     pub total: u64,
     #[serde(rename = "l")]

@@ -85,8 +85,9 @@ impl Seed {
         self.origin != Origin::Remembered
     }
 
-    /// Returns true if the operator named this address, and nobody has answered there yet. Others may
-    /// say that a node is there. But the one that the operator named is the one that answers there.
+    /// Returns true if the operator named this address, and nobody has answered there yet. Others
+    /// may say that a node is there. But the one that the operator named is the one that answers
+    /// there.
     fn is_to_be_named(&self) -> bool {
         self.is_named() && self.node.is_none()
     }
@@ -173,9 +174,10 @@ impl Plan {
         lost.map(|seed| &seed.address)
     }
 
-    /// Returns true if the node at this address has been found at an address of the other family. Names
-    /// often tell IPv6 addresses of machines on which nobody listens for IPv6. One source does not say
-    /// which addresses are of one node. So all of the other family must be found, and be as many.
+    /// Returns true if the node at this address has been found at an address of the other family.
+    /// Names often tell IPv6 addresses of machines on which nobody listens for IPv6. One source
+    /// does not say which addresses are of one node. So all of the other family must be found, and
+    /// be as many.
     fn is_found_otherwise(
         &self,
         seed: &Seed,

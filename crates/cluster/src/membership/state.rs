@@ -90,8 +90,8 @@ pub struct Membership {
     /// The nodes of the layouts, and those that an operator admitted.
     pub(super) pinned: BTreeSet<NodeId>,
     pub(super) admitted: BTreeSet<NodeId>,
-    /// The nodes that answered at addresses that the operator of this node named: in the settings or
-    /// by a lookup, or by a command.
+    /// The nodes that answered at addresses that the operator of this node named: in the settings
+    /// or by a lookup, or by a command.
     pub(super) named: BTreeSet<NodeId>,
     pub(super) joined: BTreeSet<NodeId>,
     pub(super) plan: Plan,
@@ -230,8 +230,8 @@ impl Membership {
         self.plan.remember(addresses);
     }
 
-    /// Returns the seeds of the settings and of the last lookup at which no reachable node was found.
-    /// This node itself is reachable.
+    /// Returns the seeds of the settings and of the last lookup at which no reachable node was
+    /// found. This node itself is reachable.
     pub fn not_found(&self) -> impl Iterator<Item = &String> {
         let lost = self.plan.not_found(self.me, &self.others);
         lost.filter(|address| !self.info.addresses.contains(address))
@@ -250,8 +250,8 @@ impl Membership {
         }
     }
 
-    /// Notes which reachable nodes tell an older epoch than this node knows. One that learns epochs,
-    /// and is behind because there are many, does not lag; nor does one that was away.
+    /// Notes which reachable nodes tell an older epoch than this node knows. One that learns
+    /// epochs, and is behind because there are many, does not lag; nor does one that was away.
     fn note_epochs(&mut self, now: i64) {
         for known in self.others.values_mut() {
             let epoch = known.info.epoch;

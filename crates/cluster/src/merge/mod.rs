@@ -138,8 +138,8 @@ enum Purpose {
 
 impl ListMerge {
     /// Begins a listing with queries to all replicas. A single replica gets the client's query
-    /// unchanged. If the query asks for tombstones, they are listed as far as they still exist. Such
-    /// a query has no delimiter.
+    /// unchanged. If the query asks for tombstones, they are listed as far as they still exist.
+    /// Such a query has no delimiter.
     pub fn new(quorums: Quorums, mut query: ListQuery) -> (ListMerge, Vec<ListOutput>) {
         let with_tombstones = query.tombstones;
         query.tombstones |= quorums.all().len() > 1;

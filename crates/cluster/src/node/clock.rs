@@ -111,7 +111,8 @@ impl CommonClock {
     fn look(&self) -> (i64, MutexGuard<'_, State>) {
         let mut state = self.state.lock();
         let now = self.own.now_millis().min(i64::MAX as u64 / 4) as i64;
-        // The steady clock stands still while the machine is suspended, and the wall clock moves on.
+        // The steady clock stands still while the machine is suspended, and the wall clock moves
+        // on.
         let steady = self.begun.elapsed().as_millis() as i64 + self.own.suspended_millis() as i64;
         let base = now - steady;
         let moved = base - *state.base_ms.get_or_insert(base);
@@ -179,8 +180,8 @@ impl State {
 
     fn correct(&mut self) {
         let mut clocks: Vec<i64> = self.ahead_ms.values().copied().chain([0]).collect();
-        // One other node cannot tell which of two clocks is wrong. If this one has jumped, and the other
-        // one is where this one was before, then the jump was wrong.
+        // One other node cannot tell which of two clocks is wrong. If this one has jumped, and the
+        // other one is where this one was before, then the jump was wrong.
         if clocks.len() == 2 && self.before_jumps_ms != 0 {
             clocks.push(self.before_jumps_ms);
         }

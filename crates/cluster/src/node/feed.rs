@@ -65,8 +65,8 @@ impl Feed {
         self.grown.notify_waiters();
     }
 
-    /// Returns the changes after a position, at once if there are some, and otherwise after the next
-    /// one or when `hold` is over. Without a position, returns the present one.
+    /// Returns the changes after a position, at once if there are some, and otherwise after the
+    /// next one or when `hold` is over. Without a position, returns the present one.
     #[boxed]
     pub async fn after(&self, after: Option<Position>, hold: Duration, epoch: u64) -> FeedReply {
         let waiting = async {

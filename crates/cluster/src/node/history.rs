@@ -4,8 +4,8 @@ use archipel_base::Id;
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
-/// The number of runs that a store keeps. A store that remembers an earlier run was away for longer than
-/// that, and its memory does not count.
+/// The number of runs that a store keeps. A store that remembers an earlier run was away for longer
+/// than that, and its memory does not count.
 pub(crate) const MAX_RUNS: usize = 64;
 
 /// One run of a store, from one start to the next.

@@ -58,15 +58,15 @@ impl Node {
 
     /// Returns true if this node learns epochs from another one: a node of the layout, or one that
     /// this node's operator joined it to. For a node without a layout the settings and lookups name
-    /// others, too, and a promise names those of its layout. With a layout they do not count: a node
-    /// that was removed may still answer there.
+    /// others, too, and a promise names those of its layout. With a layout they do not count: a
+    /// node that was removed may still answer there.
     pub(crate) fn trusts(&self, node: &NodeId) -> bool {
         let directory = self.peers.as_ref().map(|peers| &peers.directory);
         match self.epoch() {
             Some(epoch) if epoch.has_member(node) => true,
             Some(_) => directory.is_some_and(|directory| directory.is_joined(node)),
-            // The founder of the layout that this node promised to be part of may be gone, and the layout
-            // in force. No other cluster is learnt meanwhile.
+            // The founder of the layout that this node promised to be part of may be gone, and the
+            // layout in force. No other cluster is learnt meanwhile.
             None => {
                 let promised = self.epochs.promised();
                 promised.is_some_and(|promise| promise.nodes.contains(node))

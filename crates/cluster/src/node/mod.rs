@@ -243,8 +243,8 @@ impl Node {
         place.unwrap_or_default()
     }
 
-    /// Returns true if this node has a replica of a partition, and all replicas that come before it are
-    /// gone: their nodes are suspected, or have another store now.
+    /// Returns true if this node has a replica of a partition, and all replicas that come before it
+    /// are gone: their nodes are suspected, or have another store now.
     pub fn is_first_live(&self, partition: PartitionId) -> bool {
         let me = self.me();
         let is_gone = |store: &StoreName| {
@@ -304,8 +304,8 @@ impl Node {
 
     /// Returns a stamp that this node has never issued before. It is above `seen`, unless `seen` is
     /// so far ahead that replicas would refuse it. So one replica that lies, or that holds a stamp
-    /// of a wrong clock, cannot keep this node from writing. Nor can its own clock, once that is right
-    /// again: the node then issues stamps as another writer.
+    /// of a wrong clock, cannot keep this node from writing. Nor can its own clock, once that is
+    /// right again: the node then issues stamps as another writer.
     pub(crate) fn next_stamp(&self, seen: Stamp) -> Stamp {
         if seen.millis() <= self.step_back() {
             self.options.stamps.observe(seen);

@@ -37,8 +37,8 @@ pub struct Hooks {
     /// Returns the limit that a live row with this metadata sets as a guard, if it sets one.
     pub limit: fn(&RowKey, &[u8]) -> Option<UsageLimit>,
     /// Returns the beginning of the keys of an object's kept versions, by the key of the object's
-    /// row, and sorts after the rows of all objects. Sixteen bytes follow it. `None` for rows without
-    /// versions.
+    /// row, and sorts after the rows of all objects. Sixteen bytes follow it. `None` for rows
+    /// without versions.
     pub kept_prefix: fn(&RowKey) -> Option<Bytes>,
     /// Returns the object's row and the name of the version that a kept row holds.
     pub kept_in: fn(&RowKey) -> Option<(RowKey, VersionName)>,
@@ -48,9 +48,9 @@ pub struct Hooks {
     /// Returns the topics under which changes of this row are told to those who
     /// [watch](crate::Watch) them; `None` if nobody may watch it.
     pub topics: fn(&RowKey) -> Option<Topics>,
-    /// The largest number of versions that a replica tells, dead ones among them, to find the newest
-    /// living one: [`MOST_DEAD`], but for tests. It is the same on all nodes, because a shorter list is
-    /// taken for all that there is.
+    /// The largest number of versions that a replica tells, dead ones among them, to find the
+    /// newest living one: [`MOST_DEAD`], but for tests. It is the same on all nodes, because a
+    /// shorter list is taken for all that there is.
     pub most_dead: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Notices to all other nodes, and checks whether they use content. No guarantee depends on them: a node that is
-//! unreachable or slow misses them.
+//! Notices to all other nodes, and checks whether they use content. No guarantee depends on them: a
+//! node that is unreachable or slow misses them.
 
 use std::time::Duration;
 
@@ -53,8 +53,8 @@ impl Node {
         answers.any(|answer| answer.iter().any(|b| *b != 0))
     }
 
-    /// Sets the function that answers the in-use checks of other nodes ([`Node::ask_all`]). Only the
-    /// first call has an effect.
+    /// Sets the function that answers the in-use checks of other nodes ([`Node::ask_all`]). Only
+    /// the first call has an effect.
     pub fn on_in_use_check(&self, answer: impl Fn(&[u8]) -> bool + Send + Sync + 'static) {
         let _ = self.on_in_use_check.set(Box::new(answer));
     }
@@ -76,8 +76,8 @@ impl Node {
         all.filter(|node| *node != me).collect()
     }
 
-    /// Sends a message to those of these nodes that are not suspected. Returns all of them, with the
-    /// answers that come in time. The other nodes catch up when they are back.
+    /// Sends a message to those of these nodes that are not suspected. Returns all of them, with
+    /// the answers that come in time. The other nodes catch up when they are back.
     async fn tell_those(
         &self,
         those: Vec<NodeId>,

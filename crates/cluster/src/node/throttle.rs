@@ -120,7 +120,8 @@ impl Node {
         self.throttle.run(unit).await
     }
 
-    /// Returns true if a client was served within the last second, as far as this node's replica knows.
+    /// Returns true if a client was served within the last second, as far as this node's replica
+    /// knows.
     pub fn serves_clients(&self) -> bool {
         self.throttle.serves_clients()
     }

@@ -109,8 +109,8 @@ impl Versioned for RowCall {
 }
 
 impl RowCall {
-    /// Returns a durable request without guards, companions or a row that points to a write. The answer
-    /// has the payload, and tells of no versions. A client may wait for it.
+    /// Returns a durable request without guards, companions or a row that points to a write. The
+    /// answer has the payload, and tells of no versions. A client may wait for it.
     pub fn plain(address: Address, key: Bytes, request: Request<Value>) -> RowCall {
         RowCall {
             address,

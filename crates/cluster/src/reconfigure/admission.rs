@@ -1,7 +1,7 @@
 //! The nodes that are answered: those of the layout, and those that an operator admitted.
 //!
-//! The cluster's secret opens the connection and no more. A node that nobody took in gets gossip and
-//! the epoch, which it needs to be taken in. [`layout::admission`](crate::layout) has the list.
+//! The cluster's secret opens the connection and no more. A node that nobody took in gets gossip
+//! and the epoch, which it needs to be taken in. [`layout::admission`](crate::layout) has the list.
 
 use std::sync::Arc;
 

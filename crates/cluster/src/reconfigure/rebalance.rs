@@ -125,8 +125,8 @@ impl LayoutChanges {
     /// Checks that the nodes which a layout takes in can serve.
     ///
     /// # Errors
-    /// [`archipel_storage::Error::Refused`] if one does not learn layouts, is too old, or has another store
-    /// than the layout names.
+    /// [`archipel_storage::Error::Refused`] if one does not learn layouts, is too old, or has
+    /// another store than the layout names.
     pub(crate) async fn check_new(&self, epoch: &Epoch, layout: &Layout) -> Result<(), Error> {
         // A node whose disk was lost comes with a new store, and knows no layout either.
         let has = |store: &StoreName| epoch.newest().roles.iter().any(|role| role.store == *store);
@@ -180,9 +180,9 @@ impl LayoutChanges {
         peers.is_some_and(|peers| peers.directory.is_lagging(node))
     }
 
-    /// Returns the first node of the newest layout by id, gateways among them, that is not suspected,
-    /// speaks the cluster's feature level and learns newer layouts. One that does not would wait for
-    /// a layout of long ago.
+    /// Returns the first node of the newest layout by id, gateways among them, that is not
+    /// suspected, speaks the cluster's feature level and learns newer layouts. One that does not
+    /// would wait for a layout of long ago.
     pub(crate) fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
         let me = self.me().node;
         let here = |node: &NodeId| {
@@ -194,8 +194,8 @@ impl LayoutChanges {
         nodes.filter(here).min()
     }
 
-    /// Moves the data of the oldest version, and then retires that version. A partition that fails holds up
-    /// no other, and one that is done in this epoch is not done again.
+    /// Moves the data of the oldest version, and then retires that version. A partition that fails
+    /// holds up no other, and one that is done in this epoch is not done again.
     ///
     /// # Errors
     /// The reason why the version cannot retire yet. The next try does the rest.
@@ -233,9 +233,9 @@ impl LayoutChanges {
 
 /// Returns the partitions whose replicas differ between the oldest and a newer live version.
 ///
-/// Skipped replicas count as replicas. Let a version of five lose two, and let the newer version name the
-/// three that are left: a write that one of the three and the two had acknowledged is on no majority of
-/// the newer version yet.
+/// Skipped replicas count as replicas. Let a version of five lose two, and let the newer version
+/// name the three that are left: a write that one of the three and the two had acknowledged is on
+/// no majority of the newer version yet.
 pub(crate) fn moved(epoch: &Epoch) -> Vec<PartitionId> {
     all_partitions()
         .filter(|partition| {

@@ -112,8 +112,9 @@ impl LayoutChanges {
     }
 }
 
-/// Returns the store of a node that may be removed: the oldest one that a layout version waits for and the
-/// newest version does not have. The newest version may have another store of the same node.
+/// Returns the store of a node that may be removed: the oldest one that a layout version waits for
+/// and the newest version does not have. The newest version may have another store of the same
+/// node.
 fn skippable(epoch: &Epoch, node: &NodeId) -> Result<StoreName, Error> {
     let short = node.short();
     let (newest, roles) = (epoch.newest(), epoch.layouts.iter().flat_map(|l| &l.roles));

@@ -1,9 +1,9 @@
 //! A layout on top of a change that cannot end.
 //!
-//! A change ends once all rows are at majorities of the newest version. If nodes of that version are
-//! lost before, some partitions may have no majority there, for good. Then a further version without
-//! these nodes may follow at once. Nothing is given up by that: quorums need a majority of one
-//! version more, and if the nodes come back, the change ends as it would have. Once the newest
+//! A change ends once all rows are at majorities of the newest version. If nodes of that version
+//! are lost before, some partitions may have no majority there, for good. Then a further version
+//! without these nodes may follow at once. Nothing is given up by that: quorums need a majority of
+//! one version more, and if the nodes come back, the change ends as it would have. Once the newest
 //! version does not have them, [`remove_dead`](super::remove_dead) can give them up.
 
 use std::collections::BTreeSet;
@@ -54,9 +54,9 @@ impl LayoutChanges {
         Ok(())
     }
 
-    /// Checks that partitions which have moved still have majorities in all versions but the oldest. The
-    /// stores that had their rows may be lost since then, and the older replicas drop theirs once the oldest
-    /// version has retired. Stores that an operator gave up do not count.
+    /// Checks that partitions which have moved still have majorities in all versions but the
+    /// oldest. The stores that had their rows may be lost since then, and the older replicas drop
+    /// theirs once the oldest version has retired. Stores that an operator gave up do not count.
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if one has no majority now.
@@ -86,8 +86,8 @@ fn has_room(epoch: &Epoch, layout: &Layout) -> bool {
     epoch.layouts.len() < MAX_LIVE && live + widest(layout) + MAX_REPLICAS <= ReplicaSet::MAX
 }
 
-/// Returns the nodes whose stores are away and without which one of these partitions of a layout has no
-/// majority.
+/// Returns the nodes whose stores are away and without which one of these partitions of a layout
+/// has no majority.
 fn blocking(
     layout: &Layout,
     partitions: impl Iterator<Item = PartitionId>,

@@ -1,13 +1,13 @@
 //! Companions: rows that a write brings with it, stored in the transaction that accepts the write.
 //!
 //! A companion has the stamp and the id of its write, and a key of its own, which names both. So an
-//! operation that writes again brings another companion. After that it is only deleted, or brought to
-//! other replicas as it is. Its deletion may come first.
+//! operation that writes again brings another companion. After that it is only deleted, or brought
+//! to other replicas as it is. Its deletion may come first.
 //!
-//! Each replica that accepts the write from its coordinator stores the companion, also if the replica
-//! had the value already. So a write that its own messages brought to a quorum has its companion at
-//! that quorum. A value that another replica or a reader brings comes without: then the coordinator
-//! writes the companion itself before it acknowledges the write.
+//! Each replica that accepts the write from its coordinator stores the companion, also if the
+//! replica had the value already. So a write that its own messages brought to a quorum has its
+//! companion at that quorum. A value that another replica or a reader brings comes without: then
+//! the coordinator writes the companion itself before it acknowledges the write.
 //!
 //! A decision that is refused may have to write, so that its refusal is final. It brings none.
 

@@ -58,8 +58,8 @@ impl<N: Clone + Ord> Config<N> {
         config
     }
 
-    /// Returns the proposal that adds a layout version with these stores. A dead store is left out of
-    /// them. Older versions that name it still wait for it, until it is
+    /// Returns the proposal that adds a layout version with these stores. A dead store is left out
+    /// of them. Older versions that name it still wait for it, until it is
     /// [skipped](Config::skipping).
     #[must_use]
     pub fn with_next(&self, nodes: Vec<N>) -> Config<N> {
@@ -83,8 +83,8 @@ impl<N: Clone + Ord> Config<N> {
 
     /// Returns the incarnation of a store in the live versions. A store whose own incarnation is
     /// lower wipes itself and becomes this one. A store without one answers no requests. Its node
-    /// then purges it, unless it is quarantined (`upkeep::tombstone_gc::stale`). A skipped store has
-    /// none: it can come back only under a new incarnation, and empty.
+    /// then purges it, unless it is quarantined (`upkeep::tombstone_gc::stale`). A skipped store
+    /// has none: it can come back only under a new incarnation, and empty.
     pub fn incarnation_of(&self, node: &N) -> Option<u64> {
         let of_node = self.live.iter().flatten().filter(|m| m.node == *node);
         let counting = of_node.filter(|m| !self.skipped.contains(m));

@@ -4,7 +4,8 @@
 //! version answers each step durably. While one replica is unreachable, the floor waits.
 //! 1. **close**: the replica refuses new stamps at or below F from then on.
 //! 2. **compare**: each replica returns a digest of its rows up to F. If digests differ, the round
-//!    ends. The replicas exchange rows ([`spread`](super::replica::spread)), and a new round begins.
+//!    ends. The replicas exchange rows ([`spread`](super::replica::spread)), and a new round
+//!    begins.
 //! 3. **freeze**: each replica whose digest is still the same applies no rows at or below F from
 //!    peers any more. A replica whose digest has changed refuses, and the round ends.
 //! 4. **agree**: tombstones and promises at or below F count as gone.
@@ -12,7 +13,8 @@
 //! Once all replicas have closed and frozen F, their rows up to F only ever get newer. All of them
 //! were the same when each replica froze. So no replica holds an older version than any tombstone
 //! up to F, nor ever will. The tombstones are not needed any more. And a row up to F that one
-//! replica lacks was overwritten or deleted there: what another one reported earlier is of the past.
+//! replica lacks was overwritten or deleted there: what another one reported earlier is of the
+//! past.
 //!
 //! A round may end between the steps. A row that a frozen replica lacks then cannot be applied; it
 //! is written again by a quorum under a stamp above F.
@@ -92,8 +94,8 @@ pub enum FloorRequest<F> {
         /// The epoch of that agreement.
         gone_epoch: u64,
     },
-    /// Asks the replica to apply no rows up to `floor` from peers any more, if their digest is still
-    /// this one.
+    /// Asks the replica to apply no rows up to `floor` from peers any more, if their digest is
+    /// still this one.
     Freeze {
         /// F.
         floor: Stamp,

@@ -11,13 +11,14 @@
 //! - A `Prepare` of such an operation promises its ballot for both rows. It is refused unless the
 //!   pointing row is live here and has no intent ([`promise`]).
 //! - If the write makes a [version](super::versions) with a name of its own, the `Prepare` already
-//!   gives the pointing row the intent, with that name ([`announce`]). A replica may keep an attempt
-//!   that no quorum accepted, so who meets the upload later must know which attempt to bury.
+//!   gives the pointing row the intent, with that name ([`announce`]). A replica may keep an
+//!   attempt that no quorum accepted, so who meets the upload later must know which attempt to
+//!   bury.
 //! - A replica that accepts the operation's write gives the pointing row the intent, under the
 //!   write's stamp, whatever brought the write. If the pointing row cannot take the intent under
-//!   that stamp, the replica does not accept the write. Nor does it accept the write if it lacks the
-//!   pointing row: it could get that row later, without the intent. First it brings that row, or learns
-//!   from a quorum that it is over ([`mark`]).
+//!   that stamp, the replica does not accept the write. Nor does it accept the write if it lacks
+//!   the pointing row: it could get that row later, without the intent. First it brings that row,
+//!   or learns from a quorum that it is over ([`mark`]).
 //!
 //! # Rules for the coordinator
 //! - It sends its write once. If the write takes no effect, it begins again with a new id.
@@ -119,8 +120,9 @@ pub enum Marking<V> {
     Refuse(Answer<V>),
 }
 
-/// Says what happens to a pointing row if `write` is accepted under `stamp`. `may_lack` is true if the
-/// replica may lack the row: a quorum has told that it is over, or a later write names this one.
+/// Says what happens to a pointing row if `write` is accepted under `stamp`. `may_lack` is true if
+/// the replica may lack the row: a quorum has told that it is over, or a later write names this
+/// one.
 pub fn mark<V>(
     rules: Rules,
     row: &Cell<V>,

@@ -122,8 +122,9 @@ pub enum Answer<V> {
     Stale {
         /// The stamp that a new one must exceed.
         highest: Stamp,
-        /// The answer to a `Prepare` also tells what the replica remembers of the write in question.
-        /// The replica accepts nothing below the ballot any more, as if it had promised it.
+        /// The answer to a `Prepare` also tells what the replica remembers of the write in
+        /// question. The replica accepts nothing below the ballot any more, as if it had promised
+        /// it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remembered: Option<Remembered>,
     },

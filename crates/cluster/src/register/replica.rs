@@ -109,7 +109,8 @@ impl Recent {
         self.accepted.push((stamp, write));
     }
 
-    /// Forgets the last acceptance again if it is this one: the replica could not store the version.
+    /// Forgets the last acceptance again if it is this one: the replica could not store the
+    /// version.
     pub fn undo(&mut self, stamp: Stamp, write: Id) {
         if self.accepted.last() == Some(&(stamp, write)) {
             self.accepted.pop();
@@ -330,9 +331,10 @@ fn write<V: Clone>(
 /// Returns true for a repeated message, or for one of several that write the same version back. A
 /// write may have ended its own guard, so this is checked first.
 ///
-/// A replica that accepted the version holds it or a newer one, unless it is a tombstone which is gone
-/// by now. A replica whose row is older was made to forget it, and must accept it again, or refuse it
-/// if a floor was closed above it: a store that joins hears of floors below which it holds nothing.
+/// A replica that accepted the version holds it or a newer one, unless it is a tombstone which is
+/// gone by now. A replica whose row is older was made to forget it, and must accept it again, or
+/// refuse it if a floor was closed above it: a store that joins hears of floors below which it
+/// holds nothing.
 fn was_accepted<V>(bounds: &Bounds, cell: &Cell<V>, recent: &Recent, version: &Version<V>) -> bool {
     let stamp = version.stamp;
     let is_gone = version.value.is_none() && stamp <= bounds.gone;

@@ -88,19 +88,20 @@ pub enum Mutant {
     HoldByQuorum,
     /// A change of a bucket's settings is answered before every node knows of it.
     AnswerEarly,
-    /// A write that guards refused ends without effect although a replica may hold its attempt, and may
-    /// keep it as a version.
+    /// A write that guards refused ends without effect although a replica may hold its attempt, and
+    /// may keep it as a version.
     RetryRefused,
     /// A deletion of a version that no promise shows writes nothing.
     KillKnown,
-    /// A deletion of a version ends as refused although a replica may hold the death that an earlier attempt
-    /// of it sent.
+    /// A deletion of a version ends as refused although a replica may hold the death that an
+    /// earlier attempt of it sent.
     RefuseOvertaken,
     /// A deletion of the null version that was overtaken is decided again.
     KillNullTwice,
     /// A row that held no version becomes a tombstone although it was written since.
     RetireWritten,
-    /// A layout change moves the newest value of an object's row alone, not the version that was listed in it.
+    /// A layout change moves the newest value of an object's row alone, not the version that was
+    /// listed in it.
     MoveRowsAlone,
 }
 
@@ -158,8 +159,8 @@ impl Mutant {
         Mutant::KillNullTwice,
     ];
 
-    /// The mutants that the model does not show, because its scenarios are too small. A test of each
-    /// shows it with one schedule.
+    /// The mutants that the model does not show, because its scenarios are too small. A test of
+    /// each shows it with one schedule.
     pub const BY_SCHEDULE: [Mutant; 5] = [
         Mutant::TakeBelowFloor,
         Mutant::AgreeUnfrozen,

@@ -7,7 +7,8 @@
 //!
 //! # Rules at a replica
 //! - **Displace.** A value that replaces a version with another name moves that version to its kept
-//!   row, under the stamp that it had, and with a note of that stamp. It never replaces a kept row with a higher stamp.
+//!   row, under the stamp that it had, and with a note of that stamp. It never replaces a kept row
+//!   with a higher stamp.
 //! - **Changes.** A value may carry changes of other versions. The replica applies them under the
 //!   value's stamp, or refuses the value ([`Lacks`](Kept::Lacks)).
 //! - **One place.** A replica holds a version in one row. What becomes current leaves its kept row.
@@ -37,8 +38,8 @@ use super::rules::{Mutant, Rules};
 /// tells fewer, it holds no others.
 pub const NEWEST: usize = 32;
 
-/// The largest number of versions that a replica tells, dead ones among them, to find the newest living
-/// one. The answer must fit into a message.
+/// The largest number of versions that a replica tells, dead ones among them, to find the newest
+/// living one. The answer must fit into a message.
 pub const MOST_DEAD: usize = 4096;
 
 /// The kept rows that change when a replica accepts a value of the object's row.
@@ -67,8 +68,8 @@ pub fn keep<E>(
             changed.push((from, displaced(old)));
         }
     }
-    // A replica that lagged may have got a copy of the version that is current (again), or of an older
-    // null version, although its own row never displaced it.
+    // A replica that lagged may have got a copy of the version that is current (again), or of an
+    // older null version, although its own row never displaced it.
     let held = kept(to)?;
     if held.stamp != Stamp::ZERO && held.stamp <= new.stamp {
         changed.push((to, Cell::default()));
@@ -118,8 +119,8 @@ fn is_meant(rules: Rules, change: &VersionChange, value: &Value, stamp: Stamp) -
         || rules.breaks(Mutant::MixNullVersions)
 }
 
-/// Returns a kept version with new metadata. A replica that lagged may have displaced the version under
-/// an earlier stamp than others. `last` is the stamp that counts, so that all hold the same.
+/// Returns a kept version with new metadata. A replica that lagged may have displaced the version
+/// under an earlier stamp than others. `last` is the stamp that counts, so that all hold the same.
 fn with_metadata(value: Value, metadata: &Bytes, last: Option<Stamp>) -> Value {
     let value = Value {
         metadata: metadata.clone(),
@@ -137,8 +138,9 @@ fn last_current(mut value: Value, last: Stamp) -> Value {
     value
 }
 
-/// Returns the stamp under which a version that is not current was last current. `stamp` is the one under
-/// which it is held. The row of an older build has no note: the version was not current after that stamp.
+/// Returns the stamp under which a version that is not current was last current. `stamp` is the one
+/// under which it is held. The row of an older build has no note: the version was not current after
+/// that stamp.
 pub fn last_of(value: &Value, stamp: Stamp) -> Stamp {
     let version = value.version.as_ref();
     version.and_then(|version| version.last).unwrap_or(stamp)
@@ -256,7 +258,8 @@ pub fn view(
 pub enum Copied {
     /// The row's new state: a copy, which is not final.
     Taken(Cell<Value>),
-    /// The replica holds the version in this state or a newer one, or its death was dropped for good.
+    /// The replica holds the version in this state or a newer one, or its death was dropped for
+    /// good.
     Known,
     /// The replica lacks the version, and takes nothing below its floor.
     Frozen,
@@ -336,8 +339,9 @@ pub fn judge(rules: Rules, quorums: &Quorums, reports: &[From<'_>]) -> Verdict {
     }
 }
 
-/// Returns true if a row of an object holds no version, and may become a tombstone if it stays so: all
-/// replicas have accepted it, and with it the deletions that it carries. `agreed` is the agreed floor.
+/// Returns true if a row of an object holds no version, and may become a tombstone if it stays so:
+/// all replicas have accepted it, and with it the deletions that it carries. `agreed` is the agreed
+/// floor.
 pub fn may_retire(kind: VersionKind, stamp: Stamp, agreed: Stamp) -> bool {
     kind == VersionKind::Void && stamp <= agreed
 }
@@ -348,10 +352,11 @@ pub fn retires(rules: Rules, current: Option<&Value>, is_same_stamp: bool) -> bo
     is_void && is_same_stamp || rules.breaks(Mutant::RetireWritten)
 }
 
-/// Returns true if a layout change has to move the version that was listed in an object's row apart from that row.
+/// Returns true if a layout change has to move the version that was listed in an object's row apart
+/// from that row.
 ///
-/// A new replica gets the row's newest value, and so displaces no older one. If the row holds another version by now,
-/// replicas of the older layout version alone may hold the listed one.
+/// A new replica gets the row's newest value, and so displaces no older one. If the row holds
+/// another version by now, replicas of the older layout version alone may hold the listed one.
 pub fn moves_apart(rules: Rules, listed: VersionName, newest: VersionName) -> bool {
     listed != newest && !rules.breaks(Mutant::MoveRowsAlone)
 }

@@ -88,8 +88,8 @@ impl Sealer {
         self.by
     }
 
-    /// Seals a secret of the row that `name` names. A decision that is retried may seal another secret
-    /// for the same row, so the salt of each comes from all of it.
+    /// Seals a secret of the row that `name` names. A decision that is retried may seal another
+    /// secret for the same row, so the salt of each comes from all of it.
     pub fn seal(&self, purpose: Purpose, name: &str, secret: &[u8]) -> Option<Sealed> {
         let context = purpose.context(name);
         let mut salted = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.salt));

@@ -1,9 +1,9 @@
 //! The cipher of content: AES-256-GCM over segments of 64 KiB, in the STREAM construction.
 //!
 //! The nonce of a segment is its number, and whether it is the last one. So a segment that was
-//! changed, moved, repeated or left out does not open, and neither does content whose end is missing.
-//! A key seals one content only. Sealed content is 16 bytes longer for each segment; empty content
-//! is one empty segment.
+//! changed, moved, repeated or left out does not open, and neither does content whose end is
+//! missing. A key seals one content only. Sealed content is 16 bytes longer for each segment; empty
+//! content is one empty segment.
 //!
 //! Source: Hoang, Reyhanitabar, Rogaway, Vizár, "Online Authenticated-Encryption and its
 //! Nonce-Reuse Misuse-Resistance" (2015).
@@ -53,7 +53,8 @@ fn nonce(segment: u64, is_last: bool) -> Nonce {
 pub(crate) struct Sealer {
     cipher: LessSafeKey,
     segment: u64,
-    /// The content of the segment so far. A full segment waits until it is known not to be the last.
+    /// The content of the segment so far. A full segment waits until it is known not to be the
+    /// last.
     held: Vec<u8>,
 }
 
@@ -76,7 +77,8 @@ impl Sealer {
         std::mem::take(&mut self.held)
     }
 
-    /// Gives up memory that the bytes that wait do not take, as far as it is more than this many bytes.
+    /// Gives up memory that the bytes that wait do not take, as far as it is more than this many
+    /// bytes.
     pub fn shrink_held(&mut self, most: usize) {
         self.held.shrink_to(most);
     }
@@ -142,8 +144,8 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// Returns an opener of a range of content of this size, and the range of the sealed bytes that it
-    /// needs.
+    /// Returns an opener of a range of content of this size, and the range of the sealed bytes that
+    /// it needs.
     pub fn new(key: &DataKey, size: u64, range: &Range<u64>) -> Option<(Opener, Range<u64>)> {
         let range = range.start.min(size)..range.end.min(size);
         let left = range.end.saturating_sub(range.start);
@@ -164,7 +166,8 @@ impl Opener {
         Some((opener, if left == 0 { 0..0 } else { sealed }))
     }
 
-    /// Returns the sealed bytes that the next segment still lacks. Pieces of this size are copied once.
+    /// Returns the sealed bytes that the next segment still lacks. Pieces of this size are copied
+    /// once.
     pub fn lacks(&self) -> usize {
         let wanted = match self.segment + 1 == self.segments {
             true => self.last_bytes,

@@ -1,7 +1,9 @@
-//! Wraps the key of a content, or another secret, by an outer key: a customer's, or one of the keyring.
+//! Wraps the key of a content, or another secret, by an outer key: a customer's, or one of the
+//! keyring.
 //!
-//! Each wrapping has a random salt and a key of its own, derived from the outer key, the salt and the
-//! context. So an outer key wraps any number of keys, and a wrapped key opens in its context only.
+//! Each wrapping has a random salt and a key of its own, derived from the outer key, the salt and
+//! the context. So an outer key wraps any number of keys, and a wrapped key opens in its context
+//! only.
 
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -100,8 +102,8 @@ pub(crate) fn seal(
     Some([&salt[..], &inner[..], tag.as_ref()].concat().into())
 }
 
-/// Opens what [`seal`] returned. Returns `None` if the outer key or the context is another, or it was
-/// changed.
+/// Opens what [`seal`] returned. Returns `None` if the outer key or the context is another, or it
+/// was changed.
 pub(crate) fn open(outer: &[u8; KEY_BYTES], context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     let (salt, sealed) = sealed.split_at_checked(SALT_BYTES)?;
     let mut sealed = sealed.to_vec();

@@ -1,8 +1,9 @@
 //! Encrypts content on its way to storage, in bounded memory.
 //!
-//! A segment can be encrypted once all of it is there, and until then it waits for the client. While no
-//! memory can be held for that, it waits in scratch, in pieces that are encrypted by keys that only this
-//! process knows. Segments that are complete pass through memory that nothing else can use up.
+//! A segment can be encrypted once all of it is there, and until then it waits for the client.
+//! While no memory can be held for that, it waits in scratch, in pieces that are encrypted by keys
+//! that only this process knows. Segments that are complete pass through memory that nothing else
+//! can use up.
 
 use archipel_cluster::Cluster;
 use archipel_storage::pool::{Reservation, Staged};
@@ -16,7 +17,8 @@ use crate::error::Error;
 /// The content of a segment that may wait in memory without a share of it.
 const UNRESERVED_BYTES: usize = 16 << 10;
 
-/// The memory that a segment takes while it is encrypted: itself and the result, each with what follows.
+/// The memory that a segment takes while it is encrypted: itself and the result, each with what
+/// follows.
 const PASSING_BYTES: usize = 4 * SEGMENT_BYTES;
 
 /// Encrypts one content.
@@ -48,8 +50,8 @@ impl ContentSealer {
         })
     }
 
-    /// Appends at most a segment of content. Returns the segments that are full and not the last. They hold
-    /// their memory until they are dropped, so they must not wait for a client.
+    /// Appends at most a segment of content. Returns the segments that are full and not the last.
+    /// They hold their memory until they are dropped, so they must not wait for a client.
     ///
     /// # Errors
     /// The error of the scratch file's disk; [`Error::Internal`].
@@ -99,7 +101,8 @@ impl ContentSealer {
         self.sealer.push(content).map_err(|_| not_sealed())
     }
 
-    /// Moves what is in memory of the present segment out of it, so that nothing waits there for the client.
+    /// Moves what is in memory of the present segment out of it, so that nothing waits there for
+    /// the client.
     async fn hide(&mut self) -> Result<(), Error> {
         let content = self.sealer.take_held();
         let mut fresh = [0; KEY_BYTES];
@@ -135,8 +138,8 @@ impl ContentSealer {
         self.refill(&rest)
     }
 
-    /// Appends content that was there before. All of it is at most a segment, which is full only once more
-    /// follows.
+    /// Appends content that was there before. All of it is at most a segment, which is full only
+    /// once more follows.
     fn refill(&mut self, content: &[u8]) -> Result<(), Error> {
         match self.seal(content)?.is_empty() {
             true => Ok(()),

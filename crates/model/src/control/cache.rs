@@ -1,9 +1,9 @@
 //! The cache of control data: it follows the rows, and counts for a limited time.
 //!
-//! The node answers requests from the cache only while the cache counts: after it was filled, and for a *lease* after the
-//! control group last confirmed it. Every reader goes through [`Model::look`], which fails otherwise. So an empty cache
-//! cannot be taken for a missing bucket. [`reads`] keeps the order of the rows; [`look_ups`] reads names that the cache
-//! lacks.
+//! The node answers requests from the cache only while the cache counts: after it was filled, and
+//! for a *lease* after the control group last confirmed it. Every reader goes through
+//! [`Model::look`], which fails otherwise. So an empty cache cannot be taken for a missing bucket.
+//! [`reads`] keeps the order of the rows; [`look_ups`] reads names that the cache lacks.
 
 mod look_ups;
 mod reads;
@@ -326,8 +326,8 @@ impl Model {
         self.announce(row).await.0
     }
 
-    /// Reads a changed row into the cache, and notifies the other nodes. Returns the row's metadata,
-    /// and the nodes that did not confirm that they know of the change.
+    /// Reads a changed row into the cache, and notifies the other nodes. Returns the row's
+    /// metadata, and the nodes that did not confirm that they know of the change.
     pub(crate) async fn announce(
         &self,
         row: &RowKey,

@@ -1,5 +1,5 @@
-//! Grants of deleted access keys, users and roles. They permit nothing, and are removed from the buckets
-//! after the deletion is answered, since there may be many.
+//! Grants of deleted access keys, users and roles. They permit nothing, and are removed from the
+//! buckets after the deletion is answered, since there may be many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,8 @@ use tokio::sync::Notify;
 
 /// The progress of the removal of dead grants on this node.
 pub(crate) struct DeadGrants {
-    /// Deletions so far. The start counts as one: the node may have crashed before it removed grants.
+    /// Deletions so far. The start counts as one: the node may have crashed before it removed
+    /// grants.
     deletions: AtomicU64,
     /// The deletions whose grants are gone.
     done: AtomicU64,
@@ -29,7 +30,8 @@ impl DeadGrants {
         self.wake.notify_one();
     }
 
-    /// Waits until a removal was asked for since the last [`DeadGrants::done`]. Returns what to give to it.
+    /// Waits until a removal was asked for since the last [`DeadGrants::done`]. Returns what to
+    /// give to it.
     pub(crate) async fn asked(&self) -> u64 {
         while !self.are_left() {
             self.wake.notified().await;

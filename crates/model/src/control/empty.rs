@@ -18,8 +18,8 @@ const PAGE: usize = 16;
 /// The most listings that are under way at once. All those of a new bucket take one round trip.
 const AT_ONCE: usize = 64;
 
-/// Returns where a bucket's content is: for each partition the beginnings of the rows of objects, of kept
-/// versions of them, and of K2V items.
+/// Returns where a bucket's content is: for each partition the beginnings of the rows of objects,
+/// of kept versions of them, and of K2V items.
 fn places(
     cluster: &Cluster,
     bucket: &Bucket,
@@ -35,8 +35,8 @@ fn places(
 }
 
 impl Model {
-    /// Returns true if a bucket is empty and stays so, once its write fences are closed at a quorum of
-    /// each of its partitions.
+    /// Returns true if a bucket is empty and stays so, once its write fences are closed at a quorum
+    /// of each of its partitions.
     pub(super) async fn is_empty_behind_fences(&self, bucket: &Bucket) -> Result<bool, Error> {
         let looks = places(self.cluster(), bucket).map(async |(partition, prefix)| {
             let fence = rowkeys::write_fence(partition, &bucket.id);

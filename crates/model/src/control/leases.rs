@@ -1,7 +1,8 @@
 //! The leases of all nodes: for how long each goes on without a confirmation of its control data.
 //!
-//! The lease is a setting of each node, so nodes may differ. A node that waits for another one to know of
-//! a change must not wait for a shorter time than the other one goes by. So each node's lease is a row.
+//! The lease is a setting of each node, so nodes may differ. A node that waits for another one to
+//! know of a change must not wait for a shorter time than the other one goes by. So each node's
+//! lease is a row.
 //!
 //! # Invariant
 //! Before a node reads the control data, its row says for how long that read will count.

@@ -129,7 +129,8 @@ impl Model {
     }
 
     /// Revokes a token. When this returns, this node and all other nodes that answer refuse it. A
-    /// node that is cut off refuses it at the end of its lease. A caller that goes away does not stop it.
+    /// node that is cut off refuses it at the end of its lease. A caller that goes away does not
+    /// stop it.
     ///
     /// # Errors
     /// [`Error::NoSuchToken`].

@@ -25,8 +25,9 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::LockKeepsVersions`] for suspension of a bucket with object
-    /// lock; [`Error::Conflict`] if another such change takes too long; [`Error::Unavailable`] if it is
-    /// not known how long to wait for a node. Then the change is made, and may not count everywhere.
+    /// lock; [`Error::Conflict`] if another such change takes too long; [`Error::Unavailable`] if
+    /// it is not known how long to wait for a node. Then the change is made, and may not count
+    /// everywhere.
     #[boxed]
     pub async fn set_versioning(
         &self,
@@ -50,8 +51,8 @@ impl Model {
         Ok(changed)
     }
 
-    /// Sets the object lock configuration, with the same effect on writes and the same wait. It can be
-    /// changed, and not removed.
+    /// Sets the object lock configuration, with the same effect on writes and the same wait. It can
+    /// be changed, and not removed.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::LockNeedsVersions`] unless versioning is enabled;
@@ -77,8 +78,9 @@ impl Model {
     /// Waits until no node begins a write by older settings of a bucket any more: it has read the
     /// bucket's row again, or its view of the row no longer counts.
     ///
-    /// Fences alone do not do that. A majority of them refuses such a write, but a replica whose fence
-    /// lags accepts it, and a reader may complete it later. It would replace the null version.
+    /// Fences alone do not do that. A majority of them refuses such a write, but a replica whose
+    /// fence lags accepts it, and a reader may complete it later. It would replace the null
+    /// version.
     async fn wait_until_known(&self, bucket: &Bucket) -> Result<(), Error> {
         let row = rowkeys::bucket(&bucket.name);
         let since = Instant::now();

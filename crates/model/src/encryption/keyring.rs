@@ -1,15 +1,17 @@
 //! The keyring: the keys of the cluster that wrap the keys of objects (SSE-S3).
 //!
-//! It is one row of the control data. Each of its keys is random and is in the row wrapped by a key that
-//! the settings give: by default one that derives from the cluster's secret. A node that has any of
-//! the wrapping keys can read the ring. At its start it adds the wrappings by its present keys that are missing.
-//! If none is missing, it drops all other wrappings. So the secret may change: first all nodes know both
-//! secrets, then only the new one.
+//! It is one row of the control data. Each of its keys is random and is in the row wrapped by a key
+//! that the settings give: by default one that derives from the cluster's secret. A node that has
+//! any of the wrapping keys can read the ring. At its start it adds the wrappings by its present
+//! keys that are missing. If none is missing, it drops all other wrappings. So the secret may
+//! change: first all nodes know both secrets, then only the new one.
 //!
 //! # Invariants
-//! - A process that adds a wrapping drops none, however often it tries: other nodes may have no other secret yet.
+//! - A process that adds a wrapping drops none, however often it tries: other nodes may have no
+//!   other secret yet.
 //! - A running node keeps the keys that it knows, whatever becomes of their wrappings.
-//! - Only a node whose secrets open the newest key adds another one. So the others can open that, too.
+//! - Only a node whose secrets open the newest key adds another one. So the others can open that,
+//!   too.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -49,7 +51,8 @@ const MAX_WRAPPINGS: usize = 16;
 pub struct RingSecrets {
     /// The present ones: they open the ring, and the ring is kept wrapped by them.
     pub present: Vec<Vec<u8>>,
-    /// Earlier ones: they open the ring. Wrappings by them are dropped once the present ones wrap it.
+    /// Earlier ones: they open the ring. Wrappings by them are dropped once the present ones wrap
+    /// it.
     pub earlier: Vec<Vec<u8>>,
 }
 
@@ -60,8 +63,8 @@ enum Upkeep {
     None,
     /// The first key is made, if there is none.
     FirstKey,
-    /// Missing wrappings are added. If this process found none missing, those by other secrets than the present
-    /// ones are dropped.
+    /// Missing wrappings are added. If this process found none missing, those by other secrets than
+    /// the present ones are dropped.
     Rewrap,
 }
 
@@ -93,8 +96,8 @@ impl Model {
         found.ok_or_else(|| Error::NoMasterKey(format!("the keyring has no key {id}")))
     }
 
-    /// Reads the keyring, if there is one, and wraps it by the present secrets: by them only, if nothing had
-    /// to be added for that.
+    /// Reads the keyring, if there is one, and wraps it by the present secrets: by them only, if
+    /// nothing had to be added for that.
     ///
     /// # Errors
     /// [`Error::NoMasterKey`] if no secret opens it; errors of reading and writing the row.
@@ -161,8 +164,8 @@ impl Model {
         }
     }
 
-    /// Changes the ring, unless `change` returns `None`, learns it and tells the other nodes. Returns
-    /// true if it was changed.
+    /// Changes the ring, unless `change` returns `None`, learns it and tells the other nodes.
+    /// Returns true if it was changed.
     pub(super) async fn change_ring(
         &self,
         change: &(dyn Fn(&Ring) -> Result<Option<Ring>, Error> + Sync),
@@ -209,13 +212,15 @@ impl Model {
     /// Adds a new key to the ring and returns its id.
     ///
     /// # Errors
-    /// [`Error::NoMasterKey`] if no secret of this node opens the newest key; [`Error::LimitExceeded`].
+    /// [`Error::NoMasterKey`] if no secret of this node opens the newest key;
+    /// [`Error::LimitExceeded`].
     pub(super) async fn add_ring_key(&self) -> Result<Id, Error> {
         let wrapping = self.wrapping().await?;
         let fresh = self.fresh_key(&wrapping)?;
         let id = fresh.id;
         self.change_ring(&move |ring| {
-            // A node that only knows the keys from before would wrap this one by a secret of no other node.
+            // A node that only knows the keys from before would wrap this one by a secret of no
+            // other node.
             let newest = ring.keys.last();
             if newest.is_none_or(|newest| wrapping.open(newest).is_none()) {
                 return Err(known::closed());
@@ -247,8 +252,8 @@ impl Model {
         })
     }
 
-    /// Returns the ring with a first key, and wrapped by the present keys; `None` if it is so already. Drops
-    /// other wrappings if `drop` is true and this process never had to add one.
+    /// Returns the ring with a first key, and wrapped by the present keys; `None` if it is so
+    /// already. Drops other wrappings if `drop` is true and this process never had to add one.
     fn maintained(
         &self,
         wrapping: &Wrapping,

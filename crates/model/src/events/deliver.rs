@@ -8,16 +8,17 @@
 //! 3. delivers them, in the order of their stamps, up to that write, and deletes each that its
 //!    target has confirmed ([`object`]).
 //!
-//! The other replicas look at old events only: the first one may seem live and deliver nothing, with a
-//! full disk for example.
+//! The other replicas look at old events only: the first one may seem live and deliver nothing,
+//! with a full disk for example.
 //!
-//! Each target has a [`lane`] of its own, in which all this happens. Within a lane, work is cut into
-//! turns: an object with many events, and a partition with many objects, let others go on after a
-//! while. So what came last never waits for all that came before.
+//! Each target has a [`lane`] of its own, in which all this happens. Within a lane, work is cut
+//! into turns: an object with many events, and a partition with many objects, let others go on
+//! after a while. So what came last never waits for all that came before.
 //!
-//! A failure pauses the whole target: it may be down, and the answers of its kinds do not tell whether it would take
-//! other events. Events that it refuses must not hold up those that it takes. So after a pause, each partition goes on
-//! behind the objects that had their turn, and partitions that had none come first.
+//! A failure pauses the whole target: it may be down, and the answers of its kinds do not tell
+//! whether it would take other events. Events that it refuses must not hold up those that it takes.
+//! So after a pause, each partition goes on behind the objects that had their turn, and partitions
+//! that had none come first.
 //!
 //! A crash between delivery and deletion delivers an event again.
 
@@ -144,7 +145,8 @@ impl Model {
             due.walk.as_ref().is_some_and(Walk::is_old) || self.cluster().is_first_live(*partition)
         };
         let mut work: Vec<(PartitionId, Due)> = work.into_iter().filter(is_mine).collect();
-        // Those for which the time did not suffice, or which a pause kept from their turn, come first.
+        // Those for which the time did not suffice, or which a pause kept from their turn, come
+        // first.
         work.sort_by_key(|(_, due)| due.since);
         let turns = work.into_iter().map(|(partition, due)| async move {
             let done = self.deliver_partition(lane, partition, due, end).await;
@@ -287,9 +289,9 @@ impl Model {
         Ok(pass)
     }
 
-    /// Delivers the events of objects. Those that begin at once go by these pauses, and the others look at the pauses
-    /// when they begin. So an object that takes longer to read than another one to fail has its turn, too, and no
-    /// more are tried after a failure than begin at once.
+    /// Delivers the events of objects. Those that begin at once go by these pauses, and the others
+    /// look at the pauses when they begin. So an object that takes longer to read than another one
+    /// to fail has its turn, too, and no more are tried after a failure than begin at once.
     async fn deliver_objects(
         &self,
         lane: &Lane,

@@ -1,8 +1,9 @@
 //! Clients that listen to events, at any node: each event of all nodes, as it happens.
 //!
 //! No guarantee: nothing is stored, and what a node tells while it is cut off may be lost. A node
-//! [tells](Model::tell_listeners) its changes once they took effect, to the nodes that ask for them. A node
-//! with listeners asks all others, with one call to each, however many listeners there are.
+//! [tells](Model::tell_listeners) its changes once they took effect, to the nodes that ask for
+//! them. A node with listeners asks all others, with one call to each, however many listeners there
+//! are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ const MOST: usize = 256;
 const MOST_OF_ONE: usize = 64;
 /// The most events that wait for one listener.
 const WAITING: usize = 1000;
-/// The time for which a new listener waits for other nodes, so that it hears what happens there from
-/// now on.
+/// The time for which a new listener waits for other nodes, so that it hears what happens there
+/// from now on.
 const READY: Duration = Duration::from_secs(2);
 
 /// The events that a listener wants.

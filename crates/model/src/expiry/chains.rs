@@ -13,15 +13,17 @@ use crate::error::Error;
 
 /// The number of keys of which something is removed at once while no client is served.
 const CHAINS_AT_ONCE: usize = 8;
-/// The rest after a removal while clients are served, as a multiple of the time that the removal took. Only one removal
-/// runs at a time then, because a client's request waits for all that run when it comes.
+/// The rest after a removal while clients are served, as a multiple of the time that the removal
+/// took. Only one removal runs at a time then, because a client's request waits for all that run
+/// when it comes.
 const REST: u32 = 4;
 
 /// The longest rest.
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
 impl Model {
-    /// Removes the part of `seen` that has expired. Returns false if something could not be removed.
+    /// Removes the part of `seen` that has expired. Returns false if something could not be
+    /// removed.
     pub(super) async fn expire_among(
         &self,
         bucket: &Bucket,
@@ -53,8 +55,9 @@ impl Model {
         Ok(whole)
     }
 
-    /// Removes a chain, the oldest version first: once a version is removed, nothing tells when the one
-    /// below it became noncurrent. Returns false if a removal must be tried again. The chain ends there.
+    /// Removes a chain, the oldest version first: once a version is removed, nothing tells when the
+    /// one below it became noncurrent. Returns false if a removal must be tried again. The chain
+    /// ends there.
     async fn remove_chain(&self, bucket: &Bucket, chain: Vec<Seen>) -> bool {
         for one in chain.into_iter().rev() {
             if self.is_expiry_stopped() {
@@ -76,8 +79,8 @@ impl Model {
     }
 }
 
-/// Divides `seen` into chains: the noncurrent versions of each key, newest first, are one chain, and
-/// anything else is a chain by itself.
+/// Divides `seen` into chains: the noncurrent versions of each key, newest first, are one chain,
+/// and anything else is a chain by itself.
 fn chains(seen: Vec<Seen>) -> Vec<Vec<Seen>> {
     fn key_of(one: &Seen) -> Option<&str> {
         match one {

@@ -27,8 +27,8 @@ impl Bucket {
     }
 }
 
-/// Returns the place before the first kept version of a key, for the row of any of them, because the
-/// successors must be known. Returns any other row as it is.
+/// Returns the place before the first kept version of a key, for the row of any of them, because
+/// the successors must be known. Returns any other row as it is.
 pub(super) fn start_of_key(row: Bytes) -> Bytes {
     let prefix = archipel_cluster::split_kept(&row).map(|(prefix, _)| prefix.len());
     match (rowkeys::kind(&row), prefix) {
@@ -48,8 +48,8 @@ pub(super) struct Noncurrent {
     pub last: Stamp,
     /// The time since which it is noncurrent.
     pub since_ms: u64,
-    /// The current version, if that time is the one at which this replica's row of it was written: the version's
-    /// id, and the write that made it.
+    /// The current version, if that time is the one at which this replica's row of it was written:
+    /// the version's id, and the write that made it.
     pub behind: Option<Made>,
     /// The number of noncurrent versions that are newer.
     pub newer: u32,
@@ -73,7 +73,8 @@ pub(super) struct Line {
     key: String,
     /// Versions that were read before their turn: the current one, and the null version.
     early: Vec<Placed>,
-    /// The places of the current version and of those that passed after it, at most [`MOST_SUCCESSORS`].
+    /// The places of the current version and of those that passed after it, at most
+    /// [`MOST_SUCCESSORS`].
     places: VecDeque<Stamp>,
     /// The current version, and the stamp of the object's row.
     current: Option<(Made, Stamp)>,
@@ -150,14 +151,16 @@ impl Line {
         self.newer = self.newer.saturating_add(1);
     }
 
-    /// Returns since when a version is noncurrent, and the current version if its row tells that. `None` if this replica
-    /// cannot tell.
+    /// Returns since when a version is noncurrent, and the current version if its row tells that.
+    /// `None` if this replica cannot tell.
     fn noncurrent_since(&self, one: &Placed) -> Option<(Stamp, Option<Made>)> {
-        // Unless the object's row is newer than the version's last time as the current one, this replica lags.
+        // Unless the object's row is newer than the version's last time as the current one, this
+        // replica lags.
         let (current, row) = self.current.filter(|(_, row)| *row >= one.last)?;
-        // A write without an answer may have a place in front of a version that was current after it. So the successor
-        // is the oldest version with a place above that time. If none is found, a decision made an older version
-        // current again, or more than a few writes without an answer are in front. The row's stamp is later.
+        // A write without an answer may have a place in front of a version that was current after
+        // it. So the successor is the oldest version with a place above that time. If none is
+        // found, a decision made an older version current again, or more than a few writes without
+        // an answer are in front. The row's stamp is later.
         let mut places = self.places.iter().rev();
         Some(match places.find(|place| **place > one.last) {
             Some(place) => (*place, None),

@@ -83,7 +83,8 @@ pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Byte
     task.map(|task| codec::encode(&task).into())
 }
 
-/// Returns a task for a bucket whose deletion this replica accepted. The deletion may be one that never takes effect.
+/// Returns a task for a bucket whose deletion this replica accepted. The deletion may be one that
+/// never takes effect.
 fn on_bucket_deleted(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<GcTask> {
     if new.is_some() {
         return None;

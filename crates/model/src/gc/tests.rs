@@ -91,8 +91,8 @@ async fn put(model: &Model, bucket: &Arc<Bucket>, key: &str, size: usize) {
     written.await.unwrap();
 }
 
-/// The extents of a tail are in other partitions than their owner. That the tail is needed, the owner's row and its kept
-/// versions show alone.
+/// The extents of a tail are in other partitions than their owner. That the tail is needed, the
+/// owner's row and its kept versions show alone.
 #[tokio::test(start_paused = true)]
 async fn task_for_needed_content_takes_only_the_partition_of_its_owner() {
     let latency = Duration::from_millis(1);

@@ -1,5 +1,5 @@
-//! The parts of new access keys, users, policies, roles and providers, and the entities that policies
-//! are attached to.
+//! The parts of new access keys, users, policies, roles and providers, and the entities that
+//! policies are attached to.
 
 use crate::bucket::Secret;
 use crate::object::Tags;
@@ -75,8 +75,8 @@ pub struct NewRole {
     pub tags: Tags,
 }
 
-/// A change of the managed policies that are attached to a user, group or role, each named by its ARN.
-/// It is one change: if one policy is refused, nothing changes.
+/// A change of the managed policies that are attached to a user, group or role, each named by its
+/// ARN. It is one change: if one policy is refused, nothing changes.
 #[derive(Clone, Default, Debug)]
 pub struct Attachments {
     /// The policies to attach.

@@ -1,5 +1,5 @@
-//! Temporary credentials: a session is a sealed token that the client carries. No row is written for
-//! it, and no other node is asked about it.
+//! Temporary credentials: a session is a sealed token that the client carries. No row is written
+//! for it, and no other node is asked about it.
 //!
 //! A token is AES-256-GCM over the session, under a key of the cluster (`token_keys`). Its holder
 //! learns nothing from it and cannot change it. A session counts while what it was made

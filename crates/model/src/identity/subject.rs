@@ -89,8 +89,9 @@ impl Subject {
         self.principal_by(trust.named(), None)
     }
 
-    /// Returns the principal for which a policy takes it that names those in `named`. A name means one
-    /// incarnation: another user of that name is not meant, and a user with a new path still is.
+    /// Returns the principal for which a policy takes it that names those in `named`. A name means
+    /// one incarnation: another user of that name is not meant, and a user with a new path still
+    /// is.
     pub(crate) fn principal_by<'a>(
         &'a self,
         named: &'a BTreeMap<String, Id>,
@@ -169,8 +170,8 @@ fn in_policies(kind: Option<&str>, path: &str, name: &str) -> String {
     }
 }
 
-/// Returns the name under which a policy that names sessions of a role remembers the role: `session:NAME`. It is
-/// the name of no user: a name has no colon.
+/// Returns the name under which a policy that names sessions of a role remembers the role:
+/// `session:NAME`. It is the name of no user: a name has no colon.
 pub(crate) fn sessions_in_policies(role: &str) -> String {
     format!("session:{role}")
 }

@@ -1,7 +1,7 @@
 //! The keys that seal the tokens of sessions: one row, and a new key each day.
 //!
-//! A key stays for as long as a session that it sealed can last. Every node has the row in its cache,
-//! so checking a token asks no other node. In the row the keyring seals the keys.
+//! A key stays for as long as a session that it sealed can last. Every node has the row in its
+//! cache, so checking a token asks no other node. In the row the keyring seals the keys.
 
 use archipel_base::Id;
 use archipel_base::codec::{self, DecodeError, Versioned};

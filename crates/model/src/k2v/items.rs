@@ -41,8 +41,8 @@ pub struct Insert {
 /// A checked insert: what the client has seen, and the new value.
 type Write = (Option<Token>, Option<Bytes>);
 
-/// Checks that the values which are inserted into one item at once can stay together: none of them has seen
-/// another one.
+/// Checks that the values which are inserted into one item at once can stay together: none of them
+/// has seen another one.
 fn check_together(writes: &[Write]) -> Result<(), Error> {
     let values: BTreeSet<&Bytes> = writes
         .iter()
@@ -141,8 +141,9 @@ pub(super) fn forgotten(seen: Token) -> Token {
 
 /// Returns the error for a token that covers the dot that a new value would get.
 ///
-/// A listing may have shown a version that no quorum holds, of a node whose clock is a little ahead.
-/// The value must not get a dot below it: a later insert with the same token would replace it unseen.
+/// A listing may have shown a version that no quorum holds, of a node whose clock is a little
+/// ahead. The value must not get a dot below it: a later insert with the same token would replace
+/// it unseen.
 fn too_new(seen: Token, now_ms: u64) -> Error {
     if seen.stamp.millis() > now_ms + CLOCKS_APART_MS {
         return Error::InvalidCausalityToken;
@@ -185,12 +186,12 @@ impl Model {
         Ok(self.item_version(&row).await?.item(&bucket.id, name))
     }
 
-    /// Returns items as [`read_item`](Model::read_item) does, in the order of their names. All together
-    /// take one round trip.
+    /// Returns items as [`read_item`](Model::read_item) does, in the order of their names. All
+    /// together take one round trip.
     ///
     /// # Errors
-    /// [`Error::AnswerTooLarge`] if the values of all items have more than `most_bytes`; nothing more is read
-    /// then.
+    /// [`Error::AnswerTooLarge`] if the values of all items have more than `most_bytes`; nothing
+    /// more is read then.
     #[boxed]
     pub async fn read_items(
         &self,
@@ -323,8 +324,8 @@ impl Model {
         }
     }
 
-    /// Waits until an item has changed since its token was given out, and returns it. Returns `None`
-    /// if it does not change in time.
+    /// Waits until an item has changed since its token was given out, and returns it. Returns
+    /// `None` if it does not change in time.
     ///
     /// # Errors
     /// [`Error::InvalidCausalityToken`].

@@ -58,15 +58,16 @@ const VALUE_OVERHEAD: usize = 32;
 const MAX_BOUND_BYTES: usize = 4 * MAX_KEY_BYTES;
 /// The most partition keys of one page of an index.
 pub const MAX_INDEX_KEYS: usize = 10_000;
-/// An answer to a poll of a range ends after the item with which its values reach this size, in bytes.
+/// An answer to a poll of a range ends after the item with which its values reach this size, in
+/// bytes.
 pub const MAX_POLLED_BYTES: usize = 4 << 20;
 /// The most items of a range that is polled, tombstones included.
 pub const MAX_POLLED_ITEMS: usize = 10_000;
 
 /// The most rows that are asked for at once.
 const READ_TOGETHER: usize = 1000;
-/// The most items and ranges that a node reads at once for batches. Each range may take almost 1 MiB
-/// from each replica.
+/// The most items and ranges that a node reads at once for batches. Each range may take almost 1
+/// MiB from each replica.
 pub(crate) const BATCHED_READS: usize = 1024;
 
 /// The name of an item within a bucket.

@@ -1,21 +1,21 @@
 //! The concurrent values of an item: a dotted version vector set whose vector has one entry.
 //!
-//! Each value has a **dot**: the stamp under which it was written. A context is one stamp, too: that
-//! of the version that was read. It covers all values whose dots are at or below it. One entry is
-//! enough because the row is a register: its versions are totally ordered, and each one was decided
-//! on the one before. So whatever has a dot at or below a version's stamp was in that version, or
-//! was replaced before it.
+//! Each value has a **dot**: the stamp under which it was written. A context is one stamp, too:
+//! that of the version that was read. It covers all values whose dots are at or below it. One entry
+//! is enough because the row is a register: its versions are totally ordered, and each one was
+//! decided on the one before. So whatever has a dot at or below a version's stamp was in that
+//! version, or was replaced before it.
 //!
 //! # Tombstones that are dropped
 //! An item of which only deletions are left is a tombstone of the register. Its stamp serves as the
 //! dot of the deletion. A rewrite of the tombstone raises that stamp. So a deletion that was a
 //! tombstone, and a token that was given out for it, also name the write. The token covers that
-//! deletion under any dot. Once the tombstone is dropped, nothing of the item is left, not even a clock.
-//! A context from before must not cover a value that is inserted afterwards. It does not: the dot of
-//! that value is the stamp of its write, and replicas refuse stamps at or below the floor under which
-//! they dropped the tombstone. All contexts of the item are at or below the tombstone's stamp, and
-//! so below that dot. A dropped value cannot come back either: a floor is agreed only when no
-//! replica holds anything older than the tombstone.
+//! deletion under any dot. Once the tombstone is dropped, nothing of the item is left, not even a
+//! clock. A context from before must not cover a value that is inserted afterwards. It does not:
+//! the dot of that value is the stamp of its write, and replicas refuse stamps at or below the
+//! floor under which they dropped the tombstone. All contexts of the item are at or below the
+//! tombstone's stamp, and so below that dot. A dropped value cannot come back either: a floor is
+//! agreed only when no replica holds anything older than the tombstone.
 //!
 //! Source of the method: Almeida, Baquero, Gonçalves and others, "Scalable and Accurate Causality
 //! Tracking for Eventually Consistent Data Stores" (2014).

@@ -39,7 +39,8 @@ impl Token {
     /// Decodes a token that a client presents for an item.
     ///
     /// # Errors
-    /// [`Error::InvalidCausalityToken`] if the token was not given out for this item of this bucket.
+    /// [`Error::InvalidCausalityToken`] if the token was not given out for this item of this
+    /// bucket.
     pub fn decode(bytes: &[u8], bucket: &Id, name: &ItemName) -> Result<Token, Error> {
         Token::read(bytes, bucket, name).ok_or(Error::InvalidCausalityToken)
     }

@@ -240,7 +240,8 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// Makes sure that a key has a current version. Returns true if its versions are listed once more.
+    /// Makes sure that a key has a current version. Returns true if its versions are listed once
+    /// more.
     async fn settle(
         &self,
         sources: &mut [Source],
@@ -321,8 +322,8 @@ impl<'a> Lister<'a> {
     }
 }
 
-/// Returns a query for the same page if the marker has NUL. No key has, so the marker is behind all versions of the
-/// key that it begins with, and before all others.
+/// Returns a query for the same page if the marker has NUL. No key has, so the marker is behind all
+/// versions of the key that it begins with, and before all others.
 fn behind_all(query: &VersionQuery) -> Option<VersionQuery> {
     let (key, _) = query.after_key.as_deref()?.split_once('\0')?;
     Some(VersionQuery {

@@ -19,7 +19,8 @@ pub(crate) struct ObjectChange<'a> {
     /// The new object; `None` deletes the object.
     pub new: Option<&'a NewObject>,
     pub durability: Durability,
-    /// True if the value refers to content in other rows: see [`WriteOptions::yields`](archipel_cluster::WriteOptions::yields).
+    /// True if the value refers to content in other rows: see
+    /// [`WriteOptions::yields`](archipel_cluster::WriteOptions::yields).
     pub yields: bool,
     pub upload: Option<&'a BlockWriter>,
     /// True if no client waits for it.

@@ -11,11 +11,11 @@ pub(crate) struct Lent {
     pub used: Usage,
 }
 
-/// Returns what each bucket may hold after the one at `at` got room for what it wants to add; `None` if that
-/// does not fit the user's quota.
+/// Returns what each bucket may hold after the one at `at` got room for what it wants to add;
+/// `None` if that does not fit the user's quota.
 ///
-/// The part that no bucket has goes first. Then buckets that use the least of their part give some of it up. So most
-/// buckets keep what they have, and a bucket that grows seldom has to ask.
+/// The part that no bucket has goes first. Then buckets that use the least of their part give some
+/// of it up. So most buckets keep what they have, and a bucket that grows seldom has to ask.
 pub(crate) fn lend(
     quota: Quota,
     lent: &[Lent],
@@ -104,8 +104,8 @@ impl Shares {
         sum(each.map(|(has, used)| *has.max(used)))
     }
 
-    /// Takes this much from the buckets that use the least of their part, while they have it. Returns what was
-    /// taken. It is more where that spares the next bucket to ask.
+    /// Takes this much from the buckets that use the least of their part, while they have it.
+    /// Returns what was taken. It is more where that spares the next bucket to ask.
     fn take(&mut self, wanted: u64, except: Option<usize>) -> u64 {
         let unused = self.has.iter().zip(&self.used);
         let unused = unused.map(|(has, used)| has.saturating_sub(*used));

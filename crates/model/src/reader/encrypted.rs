@@ -1,8 +1,8 @@
 //! Opens encrypted content on its way to a client.
 //!
-//! A segment must be in memory as a whole to be opened, and what it opens to waits for the client. While no
-//! memory can be held for that, the segment is parked as it is stored. It is then opened again for each
-//! small piece that the client takes, in memory that nothing else can use up.
+//! A segment must be in memory as a whole to be opened, and what it opens to waits for the client.
+//! While no memory can be held for that, the segment is parked as it is stored. It is then opened
+//! again for each small piece that the client takes, in memory that nothing else can use up.
 
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ use crate::cipher::segments::{Opener, SEGMENT_BYTES, sealed_size};
 use crate::cipher::{CustomerKey, DataKey};
 use crate::error::Error;
 
-/// The size of the pieces in which a parked segment is sent, in bytes. Each connection holds two or three
-/// of them.
+/// The size of the pieces in which a parked segment is sent, in bytes. Each connection holds two or
+/// three of them.
 const PIECE_BYTES: usize = 8 << 10;
 
 /// Opens a range of sealed content.
@@ -38,8 +38,8 @@ fn not_opened() -> Error {
 }
 
 impl ObjectReader {
-    /// Gives the customer's key of an object that is encrypted by one. Without it the content cannot be
-    /// read.
+    /// Gives the customer's key of an object that is encrypted by one. Without it the content
+    /// cannot be read.
     ///
     /// # Errors
     /// [`Error::WrongKey`].
@@ -128,8 +128,8 @@ impl Feeder {
         }
     }
 
-    /// Returns a piece of what a segment opens to, and whether it is the last one. The next segment follows
-    /// then.
+    /// Returns a piece of what a segment opens to, and whether it is the last one. The next segment
+    /// follows then.
     async fn open_parked(&mut self, segment: &Staged, at: usize) -> Result<(Bytes, bool), Error> {
         let pool = self.cluster.buffers();
         let _memory = pool.reserve_for_cipher(2 * SEGMENT_BYTES).await;

@@ -224,7 +224,8 @@ impl Feeder {
             .or_fail(self.cluster.buffers().outgoing(block, within).await)
             .await?;
         loop {
-            // Thousands of clients may read nothing: then a piece is fetched once the last one is gone.
+            // Thousands of clients may read nothing: then a piece is fetched once the last one is
+            // gone.
             self.room().await?;
             let Some(piece) = self.or_fail(content.next().await).await? else {
                 return Ok(());

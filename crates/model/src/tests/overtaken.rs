@@ -69,8 +69,8 @@ async fn a_part_that_was_dropped_is_not_written_again() {
     assert_eq!(left, Ok(Vec::new()));
 }
 
-/// One replica held an object, another PUT of its key was faster, and GC dropped the tail. When the link was
-/// back, the first PUT wrote the row again: it was acknowledged, and its tail was gone.
+/// One replica held an object, another PUT of its key was faster, and GC dropped the tail. When the
+/// link was back, the first PUT wrote the row again: it was acknowledged, and its tail was gone.
 #[tokio::test(start_paused = true)]
 async fn an_object_whose_tail_was_dropped_is_not_written_again() {
     let world = World::new(5, 3, LATENCY, 1, crate::HOOKS).await.unwrap();
@@ -106,7 +106,8 @@ async fn an_object_whose_tail_was_dropped_is_not_written_again() {
     let finish = tokio::spawn(writer.finish(meta("first"), Condition::Always));
     tokio::time::sleep(4 * LATENCY).await;
     world.isolate(0);
-    // Both may write within one millisecond. Then the names of the nodes would decide which is later.
+    // Both may write within one millisecond. Then the names of the nodes would decide which is
+    // later.
     world.set_clock_ahead(1, Duration::from_millis(10));
     put(&models[1], &bucket, &key, noise(2, 10)).await;
     let mut dropped = 0;

@@ -8,15 +8,15 @@ use parking_lot::Mutex;
 use crate::owner::{PartsId, UploadName};
 use crate::upload::Upload;
 
-/// The largest number of remembered uploads, and of remembered parts. When it is reached, all uploads are
-/// removed at once, but only the oldest part: the others must not take attempts again.
+/// The largest number of remembered uploads, and of remembered parts. When it is reached, all
+/// uploads are removed at once, but only the oldest part: the others must not take attempts again.
 const MOST: usize = 512;
 
 /// Remembered uploads and parts.
 #[derive(Debug, Default)]
 pub(crate) struct KnownUploads {
-    /// Uploads by bucket, key and id together. Only data that never changes is remembered: a remembered
-    /// upload may have ended.
+    /// Uploads by bucket, key and id together. Only data that never changes is remembered: a
+    /// remembered upload may have ended.
     uploads: Mutex<BTreeMap<PartsId, Upload>>,
     /// The parts, by upload and number, that were sent as often as is allowed, the oldest first.
     full: Mutex<VecDeque<(PartsId, u16)>>,
@@ -64,7 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// All were forgotten at once, so a client that filled many parts could send all of them on and on.
+    /// All were forgotten at once, so a client that filled many parts could send all of them on and
+    /// on.
     #[test]
     fn one_full_part_too_many_lets_only_the_oldest_go() {
         let known = KnownUploads::default();

@@ -23,8 +23,8 @@ use crate::owner::{Owner, UploadName};
 use crate::rowkeys;
 use crate::upload::{MAX_PART_NUMBER, Part, PartMeta, Upload};
 
-/// How often a part may be sent: each attempt is a row until the upload is over. A node counts only what it
-/// finds when it sends an attempt, so there may be a few more.
+/// How often a part may be sent: each attempt is a row until the upload is over. A node counts only
+/// what it finds when it sends an attempt, so there may be a few more.
 pub const MOST_ATTEMPTS: usize = 1000;
 
 /// A writer of a part of an upload. A dropped writer leaves nothing visible.
@@ -63,8 +63,8 @@ impl PartWriter {
         self.content.write(bytes).await
     }
 
-    /// Makes the part visible. It replaces an earlier part of the same number: it is the newest attempt, whatever
-    /// the clocks of the nodes say that took the earlier ones.
+    /// Makes the part visible. It replaces an earlier part of the same number: it is the newest
+    /// attempt, whatever the clocks of the nodes say that took the earlier ones.
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`] if the upload ended meanwhile.
@@ -132,8 +132,8 @@ impl PartWriter {
     }
 }
 
-/// Writes the row of an attempt again if another attempt that was sent has a later stamp, of a node whose clock is
-/// ahead. So what was acknowledged last is the newest. Returns the stamp of the row.
+/// Writes the row of an attempt again if another attempt that was sent has a later stamp, of a node
+/// whose clock is ahead. So what was acknowledged last is the newest. Returns the stamp of the row.
 async fn be_newest(
     cluster: &Cluster,
     row: &RowKey,
@@ -181,8 +181,8 @@ impl Model {
     /// Returns a writer of a part.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`] for a number outside 1 to [`MAX_PART_NUMBER`]; [`Error::LimitExceeded`] for a part
-    /// that was sent too often.
+    /// [`Error::InvalidPart`] for a number outside 1 to [`MAX_PART_NUMBER`];
+    /// [`Error::LimitExceeded`] for a part that was sent too often.
     pub fn begin_part(
         &self,
         bucket: &Arc<Bucket>,

@@ -52,7 +52,8 @@ pub trait Carrier: Send + Sync + 'static {
     ) -> Result<(NodeId, Lane, Self::Connection), String>;
 
     /// Returns the attempt if its address is known to be its own. Else asks the other end to show
-    /// that it is, without remembering anything, and returns `None`: it comes again as a new attempt.
+    /// that it is, without remembering anything, and returns `None`: it comes again as a new
+    /// attempt.
     fn validate(&self, attempt: Self::Attempt) -> Option<Self::Attempt>;
 
     /// Rejects an incoming connection without a handshake.

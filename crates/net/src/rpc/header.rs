@@ -26,7 +26,8 @@ pub(super) struct Header {
     /// For content: the bytes that remain to be sent.
     #[serde(rename = "r", default)]
     remaining: u64,
-    /// The caller's span, if the call is made for a request that is sampled: see [`Context::to_bytes`].
+    /// The caller's span, if the call is made for a request that is sampled: see
+    /// [`Context::to_bytes`].
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Bytes>,
 }

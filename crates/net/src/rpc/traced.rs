@@ -10,7 +10,8 @@ use bytes::Bytes;
 use crate::error::Error;
 use crate::transport::{Class, Peer, ReceiveFrames, SendFrames, Stream};
 
-/// Begins the span of a call to a peer. It is not recorded if the task works for no sampled request.
+/// Begins the span of a call to a peer. It is not recorded if the task works for no sampled
+/// request.
 pub(super) fn call(peer: &Peer, method: &str) -> Span {
     let span = child(Kind::Client, method);
     span.describe(|record| about(record, &peer.id, method));

@@ -1,5 +1,5 @@
-//! `encrypted`: what encryption at rest costs. PUT and GET without it, with keys of the cluster (SSE-S3)
-//! and with a key of the client (SSE-C), in turns.
+//! `encrypted`: what encryption at rest costs. PUT and GET without it, with keys of the cluster
+//! (SSE-S3) and with a key of the client (SSE-C), in turns.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! `expiry`: the latency of clients while a lifecycle rule deletes many objects.
 //!
 //! It stores objects, sends GETs and PUTs at fixed times, and gives the bucket a rule by which the
-//! objects have expired. Then it sends the same requests until no object is left. The access key must
-//! own the bucket, which must have no lifecycle rules: at the end it has none.
+//! objects have expired. Then it sends the same requests until no object is left. The access key
+//! must own the bucket, which must have no lifecycle rules: at the end it has none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! `versioned`: what versions cost. Small PUTs into a bucket with versions beside those into a bucket
-//! without, in turns; and a key with few versions beside one with many.
+//! `versioned`: what versions cost. Small PUTs into a bucket with versions beside those into a
+//! bucket without, in turns; and a key with few versions beside one with many.
 //!
 //! It makes a bucket with versions, whose name is that of the given one and `-versions`, and leaves
 //! it there. So the access key must be allowed to create buckets.

@@ -39,8 +39,8 @@ impl<D: Clone + PartialEq> RunningFloor<D> {
         self.round.waiting().contains(replica)
     }
 
-    /// Asks a replica that knows this epoch; `answer` is its answer to the current request. Returns the
-    /// round as it goes on; `None` if it has ended.
+    /// Asks a replica that knows this epoch; `answer` is its answer to the current request. Returns
+    /// the round as it goes on; `None` if it has ended.
     fn step(
         mut self,
         rules: Rules,
@@ -100,8 +100,8 @@ impl<P: Protocol> Scenario<P> {
     }
 }
 
-/// Returns true if a row counts when replicas compare their rows up to a floor. A tombstone up to `gone`
-/// does not.
+/// Returns true if a row counts when replicas compare their rows up to a floor. A tombstone up to
+/// `gone` does not.
 pub(super) fn counts<V>(cell: &Cell<V>, floor: Stamp, gone: Stamp) -> bool {
     let is_void = cell.value.is_none() && cell.stamp <= gone;
     cell.stamp <= floor && cell.stamp != Stamp::ZERO && !is_void

@@ -13,7 +13,8 @@
 //! | [`floor`] | floor rounds |
 //! | [`walk`] | random walks |
 //!
-//! The state machines and the rules at a replica are the product's. Only the driver is the model's own.
+//! The state machines and the rules at a replica are the product's. Only the driver is the model's
+//! own.
 
 pub mod client;
 pub mod floor;

@@ -1,6 +1,7 @@
 //! Messages, and the replicas that receive them.
 //!
-//! A message is delivered at any time after it was sent, or never. Some scenarios also repeat requests.
+//! A message is delivered at any time after it was sent, or never. Some scenarios also repeat
+//! requests.
 
 use archipel_cluster::register::epoch::{Fence, fence};
 use archipel_cluster::register::{Answer, Request, Version};

@@ -176,7 +176,8 @@ pub trait Rows<P: Protocol>: Data {
     /// Returns the version of a row.
     fn version(&self, row: P::Row) -> Version<P::Value>;
 
-    /// Returns the stamp of a row that quorums decide; `None` of a row that each replica keeps itself.
+    /// Returns the stamp of a row that quorums decide; `None` of a row that each replica keeps
+    /// itself.
     fn decided(&self, row: P::Row) -> Option<Stamp>;
 
     /// Returns the highest stamp of the rows that quorums decide, held or promised.

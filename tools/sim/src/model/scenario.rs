@@ -46,8 +46,8 @@ pub struct Scenario<P: Protocol> {
 }
 
 impl<P: Protocol> Scenario<P> {
-    /// Returns a scenario with three replicas, one layout and these clients: the lead of the clock, and
-    /// the tasks. Its only faults are loss, delay and reordering of messages.
+    /// Returns a scenario with three replicas, one layout and these clients: the lead of the clock,
+    /// and the tasks. Its only faults are loss, delay and reordering of messages.
     pub fn plain(name: &'static str, protocol: P, clients: &[(u64, &[P::Task])]) -> Scenario<P> {
         let script = |(lead, tasks): &(u64, &[P::Task])| ClientScript {
             lead: *lead,

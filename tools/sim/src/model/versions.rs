@@ -69,7 +69,8 @@ pub enum Task {
     Enable,
     /// Protects the null version, and changes its metadata.
     HoldNull,
-    /// Makes a tombstone of the object's row, once a floor was agreed above it and it holds no version.
+    /// Makes a tombstone of the object's row, once a floor was agreed above it and it holds no
+    /// version.
     Retire,
     /// Adds a layout version, unless that was done.
     AddLayout,
@@ -125,8 +126,8 @@ impl Protocol for Versions {
     type Reply = Reply;
     type Row = Row;
     type Value = Value;
-    /// The version that the request asks about, besides those that the replica holds. Then true if the
-    /// request follows the settings after the change.
+    /// The version that the request asks about, besides those that the replica holds. Then true if
+    /// the request follows the settings after the change.
     type About = (Option<VersionName>, bool);
     type Rows = VersionedRow;
     type Digest = BTreeMap<Row, Stamp>;

@@ -1,8 +1,9 @@
-//! A bucket whose commits are buffered: a power cut may undo what was acknowledged in the last second.
+//! A bucket whose commits are buffered: a power cut may undo what was acknowledged in the last
+//! second.
 //!
-//! A write that was acknowledged counts if no machine lost power since it began until a second after
-//! its answer. All other acknowledged writes may have been undone, wholly: content that is read is
-//! whole in any case. Each read is judged like a page of a listing with one key.
+//! A write that was acknowledged counts if no machine lost power since it began until a second
+//! after its answer. All other acknowledged writes may have been undone, wholly: content that is
+//! read is whole in any case. Each read is judged like a page of a listing with one key.
 
 use std::time::Duration;
 

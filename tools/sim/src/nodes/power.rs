@@ -64,8 +64,8 @@ pub struct PoweredEngine {
     pub power: Power,
     /// The state of the machine's disks.
     pub condition: Arc<Condition>,
-    /// True if it reports commits as done although the disk is full: a planted defect that a checker
-    /// must notice.
+    /// True if it reports commits as done although the disk is full: a planted defect that a
+    /// checker must notice.
     pub swallows: bool,
     /// True if it reports commits as stable before they are: a planted defect that a checker must
     /// notice.

@@ -55,8 +55,8 @@ struct Garbage {
     in_use: u64,
 }
 
-/// Collects garbage until there is none. In the end nothing may be left, except what a version may refer to that only a
-/// lost store would know of.
+/// Collects garbage until there is none. In the end nothing may be left, except what a version may
+/// refer to that only a lost store would know of.
 async fn collect_all_garbage(world: &World) {
     let mut left = Ok(Garbage::default());
     for _ in 0..COLLECTIONS {

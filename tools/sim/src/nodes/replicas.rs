@@ -47,8 +47,8 @@ pub async fn converge(world: &World) {
     world.note(format!("all replicas are equal after {waited:?}"));
     let mut different = difference(world, Compare::Rows).await;
     if let Ok(Some(_)) = different {
-        // Tombstones may have been dropped at one of two replicas between their reads. A true difference
-        // stays.
+        // Tombstones may have been dropped at one of two replicas between their reads. A true
+        // difference stays.
         tokio::time::sleep(LOOK).await;
         different = difference(world, Compare::Rows).await;
     }

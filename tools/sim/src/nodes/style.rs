@@ -63,7 +63,8 @@ pub struct Style {
 }
 
 impl Style {
-    /// Draws a style. `of_disks` draws the properties of disks. The seed decides about K2V items and versions.
+    /// Draws a style. `of_disks` draws the properties of disks. The seed decides about K2V items
+    /// and versions.
     pub fn new(rng: &mut Rng, of_disks: &mut Rng, seed: u64) -> Style {
         Style {
             keys: [client::KEYS.len(), 4, 2][rng.below(3) as usize],

@@ -140,7 +140,8 @@ async fn begin(world: &World, machine: usize, key: &'static str, rng: &mut Rng) 
     });
 }
 
-/// Returns true for the last attempt at a part that the client sent: its tag chooses among the attempts.
+/// Returns true for the last attempt at a part that the client sent: its tag chooses among the
+/// attempts.
 fn is_last(part: &Part, base: u32) -> bool {
     let [second, _, first] = client::parts_of(base);
     let mut last = [first, second].into_iter();

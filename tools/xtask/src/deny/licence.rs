@@ -1,6 +1,7 @@
 //! Licence expressions as crates declare them: SPDX, and the older `MIT/Apache-2.0`.
 
-/// Returns whether the allowed licences satisfy the expression: one side of each OR, both of each AND.
+/// Returns whether the allowed licences satisfy the expression: one side of each OR, both of each
+/// AND.
 ///
 /// # Errors
 /// Says that the text is not an expression.

@@ -1,6 +1,7 @@
 //! Licences, banned crates and sources of all dependencies, as `deny.toml` wants them.
 //!
-//! cargo-deny checks the same and more, and takes two minutes to compile. This asks `cargo metadata` and takes a second.
+//! cargo-deny checks the same and more, and takes two minutes to compile. This asks
+//! `cargo metadata` and takes a second.
 //!
 //! | module | what it holds |
 //! |---|---|

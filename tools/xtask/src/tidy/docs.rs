@@ -1,4 +1,5 @@
-//! Documents and the comments of modules against the repository: paths, links and the format number.
+//! Documents and the comments of modules against the repository: paths, links and the format
+//! number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

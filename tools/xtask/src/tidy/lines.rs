@@ -5,8 +5,8 @@ use super::source::is_test;
 /// The longest a source file should be, in lines.
 const MAX_LINES: usize = 400;
 
-/// Files that are longer, and their length: a ratchet. Shorten a file and lower its number; never raise
-/// one without splitting being worse.
+/// Files that are longer, and their length: a ratchet. Shorten a file and lower its number; never
+/// raise one without splitting being worse.
 const LONGER: &[(&str, usize)] = &[];
 
 /// The texts that must not stand in the product's code outside certain places.

@@ -10,7 +10,8 @@ const MEMBERS_FILE: &str = "Cargo.toml";
 const OPERATIONS_DOCUMENT: &str = "docs/s3.md";
 const OPERATIONS_SOURCE: &str = "crates/api/src/s3/route.rs";
 
-/// Returns complaints about crates that the map leaves out, and operations that users are not told of.
+/// Returns complaints about crates that the map leaves out, and operations that users are not told
+/// of.
 pub fn check(read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<String>, String> {
     let mut complaints = Vec::new();
     let map = read(MAP)?;

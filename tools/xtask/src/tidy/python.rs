@@ -4,7 +4,8 @@ use super::source;
 
 const QUOTES: [&str; 2] = ["\"\"\"", "'''"];
 
-/// Returns the comments and docstrings, without the code and other strings. The lines stay where they are.
+/// Returns the comments and docstrings, without the code and other strings. The lines stay where
+/// they are.
 pub fn prose(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -26,7 +27,8 @@ pub fn prose(text: &str) -> String {
     kept
 }
 
-/// Returns whether a string with three quotes begins here. At the begin of a line it is a docstring.
+/// Returns whether a string with three quotes begins here. At the begin of a line it is a
+/// docstring.
 fn is_long(rest: &str) -> bool {
     QUOTES.iter().any(|quotes| rest.starts_with(quotes))
 }

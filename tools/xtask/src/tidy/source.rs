@@ -33,7 +33,8 @@ pub fn product_code(source: &str) -> String {
     kept + &rest
 }
 
-/// Returns the modules that product code declares: lines without indentation such as `pub mod name;`.
+/// Returns the modules that product code declares: lines without indentation such as
+/// `pub mod name;`.
 pub fn modules(source: &str) -> Vec<String> {
     let code = product_code(source);
     let declared = code.lines().filter_map(|line| {
@@ -150,7 +151,8 @@ fn quoted(rest: &str) -> usize {
     rest.len()
 }
 
-/// Returns the length of `'x'` or `'\n'`; 1 for a lifetime, whose name follows as a token of its own.
+/// Returns the length of `'x'` or `'\n'`; 1 for a lifetime, whose name follows as a token of its
+/// own.
 fn letter_or_lifetime(rest: &str) -> usize {
     let mut letters = rest.char_indices().skip(1);
     match (letters.next(), letters.next()) {

@@ -1,9 +1,9 @@
-//! Comments of functions: the first word is a verb in the third person, so that a reader sees what the
-//! function does without its signature.
+//! Comments of functions: the first word is a verb in the third person, so that a reader sees what
+//! the function does without its signature.
 //!
-//! The rule looks at the first word's form only: a capital letter at its start, small ones after it, and
-//! an `s` at its end. A name, such as an operation's or one in back quotes, is no such word. Functions of
-//! tests are left alone.
+//! The rule looks at the first word's form only: a capital letter at its start, small ones after
+//! it, and an `s` at its end. A name, such as an operation's or one in back quotes, is no such
+//! word. Functions of tests are left alone.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ pub fn check(files: &BTreeMap<String, String>) -> Vec<String> {
 pub fn check_file(path: &str, text: &str) -> Vec<String> {
     let (code, product) = (source::code(text), source::product_code(text));
     let mut complaints = Vec::new();
-    // The first line of the comment whose item has not come yet, and the brackets of its attributes.
+    // The first line of the comment whose item has not come yet, and the brackets of its
+    // attributes.
     let mut comment: Option<(usize, &str)> = None;
     let mut open = 0;
     let lines = text.lines().zip(code.lines().zip(product.lines()));

@@ -1,7 +1,7 @@
 //! Retired words: terms of our own for which the field has a standard one.
 //!
-//! The table is the whole rule. After a rename, widen the row of the old word to [`EVERYWHERE`]. A word
-//! alone in double quotes or in back quotes is a name, such as a metric's, and is left alone.
+//! The table is the whole rule. After a rename, widen the row of the old word to [`EVERYWHERE`]. A
+//! word alone in double quotes or in back quotes is a name, such as a metric's, and is left alone.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ pub struct Retired {
     pub within: &'static [&'static str],
 }
 
-/// The pages for developers, and the crate of the model. Here a term must be exact, so words that have
-/// a plain meaning elsewhere are retired only here.
+/// The pages for developers, and the crate of the model. Here a term must be exact, so words that
+/// have a plain meaning elsewhere are retired only here.
 const INTERNALS: &[&str] = &["docs/internals/", "crates/model/"];
 /// All documents, the comments and strings of all sources, and the comments of all tests.
 const EVERYWHERE: &[&str] = &[""];
@@ -90,8 +90,8 @@ const RETIRED: &[Retired] = &[
         "the thing by its name",
         EVERYWHERE,
     ),
-    // Plain words outside of the internals: `archipel init` asks questions, an URL has a question mark,
-    // a page may give lasting advice, and an audit log is evidence and states facts.
+    // Plain words outside of the internals: `archipel init` asks questions, an URL has a question
+    // mark, a page may give lasting advice, and an audit log is evidence and states facts.
     retired(&["question", "questions"], "GC task or request", INTERNALS),
     retired(&["lasting"], "detach-on-drop", INTERNALS),
     retired(&["evidence"], "failure detector", INTERNALS),

@@ -44,7 +44,8 @@ async fn lists_have_pages() {
     assert_eq!(found, ["user0", "user1", "user2", "user3", "user4"]);
 }
 
-/// Members that nothing would read are refused: a session whose policies were passed over could do everything.
+/// Members that nothing would read are refused: a session whose policies were passed over could do
+/// everything.
 #[test]
 fn members_of_lists_are_numbered_without_gaps() {
     let known = ["PolicyArns", "Tags", "TagKeys", "Policy"];

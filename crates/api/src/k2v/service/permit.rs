@@ -32,8 +32,9 @@ impl Permit<'_> {
         self.bucket_for(&self.caller)
     }
 
-    /// Decides again, before a poll answers that has waited: the key may have been disabled or have expired,
-    /// its user, a policy or the session may say otherwise, and the name may stand for another bucket.
+    /// Decides again, before a poll answers that has waited: the key may have been disabled or have
+    /// expired, its user, a policy or the session may say otherwise, and the name may stand for
+    /// another bucket.
     ///
     /// # Errors
     /// As for a new request.
@@ -60,8 +61,8 @@ impl Permit<'_> {
     /// Waits for a poll of a bucket, and decides [again](Self::confirm).
     ///
     /// # Errors
-    /// [`Code::SlowDown`] if too many polls wait, [`Code::ServiceUnavailable`] if the server stops meanwhile,
-    /// and as for a new request.
+    /// [`Code::SlowDown`] if too many polls wait, [`Code::ServiceUnavailable`] if the server stops
+    /// meanwhile, and as for a new request.
     pub async fn poll<T>(
         &self,
         bucket: &Bucket,

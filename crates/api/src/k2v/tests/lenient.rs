@@ -1,5 +1,5 @@
-//! Requests that the specification allows although no item needs them: bounds that are not keys, fractions of seconds,
-//! all fields of a search. And requests of scripts in web pages.
+//! Requests that the specification allows although no item needs them: bounds that are not keys,
+//! fractions of seconds, all fields of a search. And requests of scripts in web pages.
 
 use archipel_model::CorsRule;
 

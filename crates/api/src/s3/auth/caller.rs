@@ -31,8 +31,8 @@ struct Verified {
 }
 
 impl Caller {
-    /// Resolves the identity behind a key that [`Verifier`](crate::s3::sigv4::Verifier) verified, and
-    /// counts the request against its limit.
+    /// Resolves the identity behind a key that [`Verifier`](crate::s3::sigv4::Verifier) verified,
+    /// and counts the request against its limit.
     ///
     /// # Errors
     /// [`Code::InvalidAccessKeyId`] for a key that does not count (any more);

@@ -43,8 +43,8 @@ const HEADERS: [&str; 13] = [
     "x-amz-website-redirect-location",
 ];
 
-/// Those of them that describe an object whose upload they begin. The requests that go on with the upload do not
-/// repeat them.
+/// Those of them that describe an object whose upload they begin. The requests that go on with the
+/// upload do not repeat them.
 const OF_UPLOADS: [&str; 9] = [
     "x-amz-acl",
     "x-amz-grant-full-control",
@@ -63,7 +63,8 @@ const COPY_SOURCE: &str = "x-amz-copy-source";
 /// Parameters of listings that are condition keys: `s3:` and the name.
 const PARAMETERS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
 
-/// Returns what an upload remembers of the headers that began it, for policies about the requests that go on with it.
+/// Returns what an upload remembers of the headers that began it, for policies about the requests
+/// that go on with it.
 pub fn of_upload(headers: &HeaderMap) -> Vec<(String, String)> {
     let asked = OF_UPLOADS
         .iter()
@@ -71,11 +72,12 @@ pub fn of_upload(headers: &HeaderMap) -> Vec<(String, String)> {
     asked.collect()
 }
 
-/// Refuses headers that are condition keys and could be read in two ways, so that a policy never decides about another
-/// value than the one that takes effect.
+/// Refuses headers that are condition keys and could be read in two ways, so that a policy never
+/// decides about another value than the one that takes effect.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`](crate::s3::error::Code::InvalidArgument) if one is repeated or not ASCII.
+/// [`Code::InvalidArgument`](crate::s3::error::Code::InvalidArgument) if one is repeated or not
+/// ASCII.
 pub fn check_headers(headers: &HeaderMap) -> S3Result<()> {
     for name in HEADERS {
         single_header(headers, name)?;
@@ -179,8 +181,8 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on: On) -> Context {
     context
 }
 
-/// Returns what the request asks for in a header, or what the one asked for that began its upload. A header that
-/// counts only there does not count again.
+/// Returns what the request asks for in a header, or what the one asked for that began its upload.
+/// A header that counts only there does not count again.
 fn asked<'c>(call: &'c Call<'_>, name: &str) -> Option<&'c str> {
     match &call.begun {
         Some(upload) if OF_UPLOADS.contains(&name) => {

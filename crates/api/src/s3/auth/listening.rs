@@ -20,8 +20,8 @@ impl Authorised<OnEvents> {
     }
 }
 
-/// Returns true if a caller may listen to a bucket. Events tell the keys that a listing would, so a denial of
-/// the listing counts.
+/// Returns true if a caller may listen to a bucket. Events tell the keys that a listing would, so a
+/// denial of the listing counts.
 pub(super) fn may_listen(decide: impl Fn(Action) -> Decision) -> bool {
     decide(Action::ListenBucketNotification).is_allowed()
         && !decide(Action::ListBucket).is_explicit_deny()

@@ -286,7 +286,8 @@ pub async fn object(
         if op.makes_object() {
             on.judge_replaced(call).await?;
         } else {
-            // Decides, and forgets the object. An operation that changes it decides again, on what it changes.
+            // Decides, and forgets the object. An operation that changes it decides again, on what
+            // it changes.
             on.head(call).await?;
         }
     }

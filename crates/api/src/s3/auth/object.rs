@@ -60,7 +60,8 @@ impl Authorised<OnObject> {
         }
     }
 
-    /// Decides about a further action of a write, also by the object that it replaces, if there is one.
+    /// Decides about a further action of a write, also by the object that it replaces, if there is
+    /// one.
     ///
     /// # Errors
     /// [`Code::AccessDenied`].
@@ -100,8 +101,8 @@ impl Authorised<OnObject> {
         self.test(call)(object).map_err(|_| denied())
     }
 
-    /// Returns the test that decides what waited for the object, for a change of it: while the request was read,
-    /// the object may have become another one than the one that was decided on.
+    /// Returns the test that decides what waited for the object, for a change of it: while the
+    /// request was read, the object may have become another one than the one that was decided on.
     pub fn test<'a>(
         &'a self,
         call: &Call<'_>,

@@ -82,8 +82,8 @@ impl Expected {
     /// Checks that the checksum whose algorithm a header announces is present.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] if there is none, or if it is of another algorithm. For another algorithm, AWS's reference
-    /// of PutObject names `BadDigest`, but S3 answers `InvalidRequest`.
+    /// [`Code::InvalidRequest`] if there is none, or if it is of another algorithm. For another
+    /// algorithm, AWS's reference of PutObject names `BadDigest`, but S3 answers `InvalidRequest`.
     pub fn check_announced(&self, headers: &HeaderMap, name: &str) -> S3Result<()> {
         let Some(value) = headers.get(name) else {
             return Ok(());

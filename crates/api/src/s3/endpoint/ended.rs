@@ -1,5 +1,5 @@
-//! The end of a request: logs, counters and the span tell of it once its answer begins, and the answer's bytes
-//! are counted as they are sent.
+//! The end of a request: logs, counters and the span tell of it once its answer begins, and the
+//! answer's bytes are counted as they are sent.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ impl Ended<'_> {
     }
 }
 
-/// Counts sent bytes, and the request as in progress until all are sent. Then its entry of the audit
-/// log ends.
+/// Counts sent bytes, and the request as in progress until all are sent. Then its entry of the
+/// audit log ends.
 pub(super) fn counted(body: Body, sent: Sent, under_way: Guard, mut entry: Entry) -> Body {
     body.map_frame(move |frame: Frame<Bytes>| {
         let _until_the_end = &under_way;

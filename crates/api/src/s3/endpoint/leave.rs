@@ -1,7 +1,8 @@
 //! The unread rest of a refused request's body.
 //!
-//! A client that is still sending must see the answer. A connection that is closed while bytes come is reset, and the
-//! answer may be lost with it (RFC 9112, section 9.6). So a little more is read beside the answer.
+//! A client that is still sending must see the answer. A connection that is closed while bytes come
+//! is reset, and the answer may be lost with it (RFC 9112, section 9.6). So a little more is read
+//! beside the answer.
 
 use std::time::Duration;
 
@@ -21,8 +22,9 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Disposes of the unread rest of a request's body.
 ///
-/// A client that waits for `100 Continue` and is refused may send the body nevertheless, or its next request (RFC
-/// 9110, section 10.1.1). Hyper cannot tell the two apart, so the answer is the connection's last.
+/// A client that waits for `100 Continue` and is refused may send the body nevertheless, or its
+/// next request (RFC 9110, section 10.1.1). Hyper cannot tell the two apart, so the answer is the
+/// connection's last.
 pub(super) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
     let expects = parts.headers.contains_key(header::EXPECT);
     let length = parts.headers.get(header::CONTENT_LENGTH);
@@ -49,8 +51,8 @@ pub(super) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answe
     }
 }
 
-/// The rest of a body, which is read once the answer's own body is asked for, or dropped. Hyper has sent the head by
-/// then, so that nothing that is read makes it send `100 Continue`.
+/// The rest of a body, which is read once the answer's own body is asked for, or dropped. Hyper has
+/// sent the head by then, so that nothing that is read makes it send `100 Continue`.
 struct Rest(Option<RequestBody>);
 
 impl Rest {

@@ -63,7 +63,8 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     Ok(answer)
 }
 
-/// Returns the attributes that are asked for, of all headers of that name. Commas at the end of a header are left out.
+/// Returns the attributes that are asked for, of all headers of that name. Commas at the end of a
+/// header are left out.
 fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
     let name = "x-amz-object-attributes";
     let mut asked = Vec::new();
@@ -89,8 +90,8 @@ fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
     }
 }
 
-/// Returns a checksum without the number of parts that a composite one ends with: only here S3 leaves
-/// it out.
+/// Returns a checksum without the number of parts that a composite one ends with: only here S3
+/// leaves it out.
 fn without_count(checksum: &Checksum) -> Checksum {
     let value = checksum.value.split('-').next().unwrap_or_default();
     Checksum {
@@ -99,8 +100,8 @@ fn without_count(checksum: &Checksum) -> Checksum {
     }
 }
 
-/// Writes the number of parts, and the parts themselves where their checksums make that of the object:
-/// S3 lists no others.
+/// Writes the number of parts, and the parts themselves where their checksums make that of the
+/// object: S3 lists no others.
 fn write_parts(
     call: &Call<'_>,
     xml: &mut Writer,

@@ -60,7 +60,8 @@ impl Encoding {
         self.url || name.chars().all(xml::is_legal)
     }
 
-    /// Ends a page where the next one can begin, if one follows. The entries left out come first there.
+    /// Ends a page where the next one can begin, if one follows. The entries left out come first
+    /// there.
     pub fn end_earlier<T>(self, truncated: bool, entries: &mut Vec<T>, name: fn(&T) -> &str) {
         let ends = |entry: &T| self.holds(name(entry));
         if truncated && let Some(last) = entries.iter().rposition(ends) {
@@ -68,11 +69,12 @@ impl Encoding {
         }
     }
 
-    /// Returns the name after which the next page begins, encoded. A page ends earlier where that helps.
+    /// Returns the name after which the next page begins, encoded. A page ends earlier where that
+    /// helps.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`](crate::s3::error::Code::InvalidArgument) if XML cannot hold it: the next page
-    /// would begin elsewhere, and keys would be left out.
+    /// [`Code::InvalidArgument`](crate::s3::error::Code::InvalidArgument) if XML cannot hold it:
+    /// the next page would begin elsewhere, and keys would be left out.
     pub fn marker(self, name: &str) -> S3Result<String> {
         if !self.holds(name) {
             let why = "XML can hold none of the keys on this page, so no page can begin after them. Ask with encoding-type=url.";

@@ -364,8 +364,8 @@ fn set_checksum_header(
     respond::set(answer, "x-amz-checksum-type", kind)
 }
 
-/// Refuses parameters that replace headers if nobody signed them: a link to a public object must not
-/// decide how a browser takes it.
+/// Refuses parameters that replace headers if nobody signed them: a link to a public object must
+/// not decide how a browser takes it.
 fn refuse_anonymous_overrides(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<()> {
     let asks = |(parameter, _): &(&str, _)| call.target.query.has(parameter);
     if on.caller().key().is_none() && OVERRIDES.iter().any(asks) {

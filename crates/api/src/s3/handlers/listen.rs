@@ -1,5 +1,5 @@
-//! ListenBucketNotification and ListenNotification: events of one bucket or of all, as they happen. They
-//! are extensions of MinIO.
+//! ListenBucketNotification and ListenNotification: events of one bucket or of all, as they happen.
+//! They are extensions of MinIO.
 //!
 //! Source: the clients: minio-go, minio-py and mc.
 
@@ -23,8 +23,8 @@ use stream::{Again, Listening, Ping};
 
 /// The longest text of a filter.
 const MAX_FILTER_BYTES: usize = 1024;
-/// The longest pause between two pings. Clients that are gone are noticed by the second one, and proxies
-/// close connections on which nothing happens.
+/// The longest pause between two pings. Clients that are gone are noticed by the second one, and
+/// proxies close connections on which nothing happens.
 const LONGEST_PAUSE_S: u64 = 10;
 /// The pause of clients that do not ask for one.
 const USUAL_PAUSE: Duration = Duration::from_millis(500);

@@ -71,7 +71,8 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     Ok(answer)
 }
 
-/// Reads what the request asked for that began the upload, if a policy of this caller or bucket has a condition on it.
+/// Reads what the request asked for that began the upload, if a policy of this caller or bucket has
+/// a condition on it.
 ///
 /// # Errors
 /// Those of the model. An upload that there is not has asked for nothing.

@@ -283,8 +283,8 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     }
 }
 
-/// Returns a token or a quoted string, and what follows it. A backslash escapes a quote or another one only:
-/// browsers send the paths of Windows as they are.
+/// Returns a token or a quoted string, and what follows it. A backslash escapes a quote or another
+/// one only: browsers send the paths of Windows as they are.
 fn take_value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.trim_start().strip_prefix('"') else {
         let end = text.find(';').unwrap_or(text.len());

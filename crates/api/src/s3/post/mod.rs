@@ -1,5 +1,5 @@
-//! PostObject: an upload from a browser's form. The body is `multipart/form-data`: fields, then
-//! the file. The fields carry a policy, signed by the key that allowed the upload, that says what the
+//! PostObject: an upload from a browser's form. The body is `multipart/form-data`: fields, then the
+//! file. The fields carry a policy, signed by the key that allowed the upload, that says what the
 //! other fields may be.
 //!
 //! Source: AWS, "Browser-based uploads using POST" and "POST policy"; RFC 7578 for the form.
@@ -72,7 +72,8 @@ impl Fields {
         self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }
 
-    /// Puts the file's name in the place of `${filename}`. Conditions are about what the fields say then.
+    /// Puts the file's name in the place of `${filename}`. Conditions are about what the fields say
+    /// then.
     pub fn expand(&mut self, filename: &str) {
         for (name, value) in &mut self.0 {
             if !OF_SIGNATURE.contains(&name.as_str()) {

@@ -212,8 +212,8 @@ impl Policy {
     }
 }
 
-/// Returns a policy as JSON. AWS's documentation has escapes that JSON lacks, `\$` and `\v`, and its examples
-/// have commas behind the last condition.
+/// Returns a policy as JSON. AWS's documentation has escapes that JSON lacks, `\$` and `\v`, and
+/// its examples have commas behind the last condition.
 fn as_json(policy: &str) -> String {
     let mut json = String::with_capacity(policy.len());
     let mut quoted = false;

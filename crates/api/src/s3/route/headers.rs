@@ -17,7 +17,8 @@ const NAMESPACE: &str = "x-amz-bucket-namespace";
 /// Refuses headers that would change the meaning of a request if they were implemented.
 ///
 /// # Errors
-/// [`Code::NotImplemented`], with the header's name; [`Code::InvalidArgument`] for an unknown namespace.
+/// [`Code::NotImplemented`], with the header's name; [`Code::InvalidArgument`] for an unknown
+/// namespace.
 pub fn refuse_headers<'h>(headers: impl Iterator<Item = (&'h str, &'h [u8])>) -> S3Result<()> {
     for (name, value) in headers.filter(|(name, _)| name.starts_with("x-amz-")) {
         let refused = match (name, value) {

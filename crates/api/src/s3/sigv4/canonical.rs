@@ -16,8 +16,8 @@ pub enum Candidate {
     AsSent,
     /// As it was sent, and that encoded once more: all services but S3.
     Twice,
-    /// Encoded once, with parameters of one name in the order in which they were sent: minio-go signs so
-    /// when it listens.
+    /// Encoded once, with parameters of one name in the order in which they were sent: minio-go
+    /// signs so when it listens.
     Listening,
 }
 
@@ -49,8 +49,9 @@ pub fn request(
     Ok(text)
 }
 
-/// Returns the parameter of a presigned URL that stands for a signed header which is not there: the old SDK for
-/// JavaScript signs such a header, and moves it into the query. The query is signed as well.
+/// Returns the parameter of a presigned URL that stands for a signed header which is not there: the
+/// old SDK for JavaScript signs such a header, and moves it into the query. The query is signed as
+/// well.
 pub fn in_query<'q>(
     presented: &Presented,
     request: &SignedParts<'q>,
@@ -68,8 +69,8 @@ pub fn in_query<'q>(
     values.next().is_none().then_some(value)
 }
 
-/// Appends `name:value,value\n` without outer spaces and with inner ones merged. A header that is not
-/// there has no value.
+/// Appends `name:value,value\n` without outer spaces and with inner ones merged. A header that is
+/// not there has no value.
 fn push_header(text: &mut Vec<u8>, name: &str, presented: &Presented, request: &SignedParts<'_>) {
     text.extend_from_slice(name.as_bytes());
     text.push(b':');

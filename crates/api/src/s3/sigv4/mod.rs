@@ -206,8 +206,8 @@ impl Verifier {
         Err(error.with("CanonicalRequest", String::from_utf8_lossy(&canonical)))
     }
 
-    /// Checks the signature of a POST policy. Returns the access key, and the age of the signature in
-    /// milliseconds.
+    /// Checks the signature of a POST policy. Returns the access key, and the age of the signature
+    /// in milliseconds.
     ///
     /// # Errors
     /// A 403 if the policy was not signed so, a 400 if the fields make no sense.

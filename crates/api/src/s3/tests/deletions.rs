@@ -146,8 +146,8 @@ async fn an_answer_does_not_repeat_more_than_a_key_can_be() {
     assert_eq!(reply.element("VersionId").unwrap(), long[..1024]);
 }
 
-/// Source: AWS, "How to perform conditional deletes": a delete marker fails the condition "*" of DeleteObject, which
-/// needs no right to read.
+/// Source: AWS, "How to perform conditional deletes": a delete marker fails the condition "*" of
+/// DeleteObject, which needs no right to read.
 #[tokio::test]
 async fn the_condition_that_there_is_an_object_needs_no_right_to_read() {
     let s3 = Endpoint::open().await;

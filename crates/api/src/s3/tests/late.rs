@@ -14,7 +14,8 @@ use md5::{Digest, Md5};
 
 use super::client::{Endpoint, Reply, signed};
 
-/// Sends a request whose body comes once `meanwhile` is over. An operation reads the body after its decision.
+/// Sends a request whose body comes once `meanwhile` is over. An operation reads the body after its
+/// decision.
 async fn send_late(
     s3: &Endpoint,
     key: &AccessKey,
@@ -136,7 +137,8 @@ async fn settings_of_a_bucket_do_not_reach_another_one_of_its_name() {
     }
 }
 
-/// A client may change its own objects, by their tags. While it sends a request, another one replaces the object.
+/// A client may change its own objects, by their tags. While it sends a request, another one
+/// replaces the object.
 #[tokio::test]
 async fn tags_are_judged_of_the_object_that_is_changed() {
     let s3 = Endpoint::open().await;
@@ -191,7 +193,8 @@ async fn tags_are_judged_of_the_object_that_is_changed() {
     }
 }
 
-/// A key that holds nothing has no tags, so that only statements without a condition on them allow it.
+/// A key that holds nothing has no tags, so that only statements without a condition on them allow
+/// it.
 #[tokio::test]
 async fn a_new_key_is_decided_without_an_object() {
     let s3 = Endpoint::open().await;

@@ -133,7 +133,8 @@ async fn tags_of_buckets_are_set_and_told() {
     s3.get("/bucket?tagging").await.is(404, "NoSuchTagSet");
 }
 
-/// TagResource and UntagResource of S3 Control: policies decide by the tags that a request sets or removes.
+/// TagResource and UntagResource of S3 Control: policies decide by the tags that a request sets or
+/// removes.
 #[tokio::test]
 async fn policies_see_the_tags_that_a_bucket_is_given() {
     const PATH: &str = "/v20180820/tags/arn:aws:s3:::bucket";

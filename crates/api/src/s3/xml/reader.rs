@@ -64,7 +64,8 @@ impl Element {
         self.child_text(name)?.ok_or_else(malformed)
     }
 
-    /// Returns true if a child of that name holds `true`, and false if it holds `false` or is not there.
+    /// Returns true if a child of that name holds `true`, and false if it holds `false` or is not
+    /// there.
     pub fn child_flag(&self, name: &str) -> S3Result<bool> {
         match self.child_text(name)?.map(str::trim) {
             None | Some("false") => Ok(false),

@@ -195,8 +195,8 @@ async fn a_web_identity_gets_credentials() {
         .await
         .is(400, "InvalidIdentityToken");
 
-    // All that asked the provider twice: for its configuration and its keys. Unknown keys make nobody
-    // ask again at once.
+    // All that asked the provider twice: for its configuration and its keys. Unknown keys make
+    // nobody ask again at once.
     for n in 0..5 {
         let unknown = issuer.token(&format!("k{n}"), issuer.claims("repo:main"));
         assume(&s3, &role, &unknown)

@@ -27,7 +27,8 @@ impl Run<'_> {
                     let learn = || inner.learn_from(&node);
                     in_time(again_if_it_fails(&inner.options.times, away, learn)).await?;
                 }
-                // This node stored the epoch, and then failed. It answers nothing until it tries again.
+                // This node stored the epoch, and then failed. It answers nothing until it tries
+                // again.
                 None if inner.epochs.number() > inner.epochs.in_force() => {
                     return Ok(operation.give_up());
                 }

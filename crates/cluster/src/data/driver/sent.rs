@@ -38,8 +38,9 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Lets the requests that are under way go on in tasks of their own. Here nobody would poll them while the
-    /// operation waits for something else, and they may hold places in queues that this needs.
+    /// Lets the requests that are under way go on in tasks of their own. Here nobody would poll
+    /// them while the operation waits for something else, and they may hold places in queues that
+    /// this needs.
     pub(super) fn leave(&mut self) {
         self.deferred.clear();
         self.open.clear();
@@ -85,8 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// A request waits for a place. The operation that sent it waits for something else, which needs
-    /// the place after it.
+    /// A request waits for a place. The operation that sent it waits for something else, which
+    /// needs the place after it.
     #[tokio::test]
     async fn requests_that_are_left_go_on_by_themselves() {
         let places = Arc::new(Semaphore::new(1));

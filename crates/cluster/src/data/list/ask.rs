@@ -169,7 +169,8 @@ async fn pages_there(
 /// Returns pages of this node's own replicas; `None` if the layout changed meanwhile.
 ///
 /// # Errors
-/// [`Error::Unavailable`] if the store may not answer yet, or is another one by now: it was rolled back.
+/// [`Error::Unavailable`] if the store may not answer yet, or is another one by now: it was rolled
+/// back.
 pub(super) async fn pages_here(
     inner: &Data,
     requests: &[PageRequest],
@@ -191,13 +192,14 @@ pub(super) async fn pages_here(
     };
     warm(inner.store(), requests.iter().map(|q| &q.query)).await;
     let pages = inner.store().read(read).await?;
-    // If the epoch was superseded meanwhile, the pages may lack later writes. The store may also have heard
-    // meanwhile that it was rolled back.
+    // If the epoch was superseded meanwhile, the pages may lack later writes. The store may also
+    // have heard meanwhile that it was rolled back.
     Ok(are_in_force(inner, requests)?.then_some(pages))
 }
 
-/// Checks requests for this node's own replicas, as those of other nodes are checked: the store may have
-/// been given another name since the caller took it for a replica. Returns false if a newer layout is known.
+/// Checks requests for this node's own replicas, as those of other nodes are checked: the store may
+/// have been given another name since the caller took it for a replica. Returns false if a newer
+/// layout is known.
 ///
 /// # Errors
 /// [`Error::Unavailable`] if one of them is not for a replica that may answer here.

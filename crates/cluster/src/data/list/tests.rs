@@ -158,8 +158,8 @@ async fn several_partitions_are_listed_at_once_however_much_they_hold() {
     }
 }
 
-/// One replica accepted a deletion, and another one a value. A node that lists and acts on what it sees may be the only
-/// one that sees it.
+/// One replica accepted a deletion, and another one a value. A node that lists and acts on what it
+/// sees may be the only one that sees it.
 #[tokio::test(start_paused = true)]
 async fn a_whole_scan_shows_what_a_quorum_holds() {
     let world = three().await;
@@ -180,8 +180,8 @@ async fn a_whole_scan_shows_what_a_quorum_holds() {
     assert!(seen.iter().all(|row| row.is_settled));
 }
 
-/// A store was rolled back, and a listing began before another node told so. The page of that store and the page
-/// of a replica that lags are no quorum.
+/// A store was rolled back, and a listing began before another node told so. The page of that store
+/// and the page of a replica that lags are no quorum.
 #[tokio::test(start_paused = true)]
 async fn a_listing_takes_no_page_of_the_store_that_this_one_was() {
     let world = three().await;

@@ -36,8 +36,8 @@ pub struct Relayed {
 }
 
 impl Relayed {
-    /// Returns a flag that turns true once all nodes that answer are followed: all that their models
-    /// tell from then on is heard.
+    /// Returns a flag that turns true once all nodes that answer are followed: all that their
+    /// models tell from then on is heard.
     pub fn is_followed(&self) -> watch::Receiver<bool> {
         self.is_followed.clone()
     }
@@ -84,7 +84,8 @@ impl Data {
         if *node == self.me().node {
             return Ok(self.serve_relay(call).await);
         }
-        // This class: as urgent as can be, and the time of the answer is not taken for a round trip.
+        // This class: as urgent as can be, and the time of the answer is not taken for a round
+        // trip.
         let class = Class::Data { remaining: 0 };
         self.peers()?.call(node, method::RELAY, class, &call).await
     }

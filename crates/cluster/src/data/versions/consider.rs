@@ -38,8 +38,8 @@ impl<E> Considered<E> {
         self.repeats && self.refusal.is_some()
     }
 
-    /// Adds a later decision of the same operation. It counts, but a value that an earlier one wrote
-    /// may have taken effect: what made that one repeat stays.
+    /// Adds a later decision of the same operation. It counts, but a value that an earlier one
+    /// wrote may have taken effect: what made that one repeat stays.
     pub fn follow_with(&mut self, later: Considered<E>) {
         self.refusal = later.refusal;
         self.ask = later.ask;

@@ -1,5 +1,5 @@
-//! All kept versions of an object, one at a time: there may be thousands, and each holds a list of blocks or
-//! of parts.
+//! All kept versions of an object, one at a time: there may be thousands, and each holds a list of
+//! blocks or of parts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::node::replica::versions::split_kept;
 /// The most versions that are read at once.
 const AT_ONCE: usize = 16;
 
-/// The kept versions of an object that live, in the order of their rows. A version that is moved or deleted meanwhile
-/// may be missing.
+/// The kept versions of an object that live, in the order of their rows. A version that is moved or
+/// deleted meanwhile may be missing.
 pub struct KeptVersions {
     data: Arc<Data>,
     row: RowKey,
@@ -39,8 +39,9 @@ struct Listed {
 }
 
 impl Data {
-    /// Returns the kept versions of an object that live. Passes over those whose metadata `wanted` refuses. A version
-    /// whose deletion only a minority shows is looked at, and that settles whether it lives.
+    /// Returns the kept versions of an object that live. Passes over those whose metadata `wanted`
+    /// refuses. A version whose deletion only a minority shows is looked at, and that settles
+    /// whether it lives.
     pub fn kept_versions(
         self: &Arc<Data>,
         row: &RowKey,
@@ -62,8 +63,8 @@ impl KeptVersions {
     /// Returns the next version: its name and its value; `None` at the end.
     ///
     /// # Errors
-    /// [`Error::Unavailable`]; [`archipel_storage::Error::Damaged`] if there may be a version that too few replicas
-    /// can read.
+    /// [`Error::Unavailable`]; [`archipel_storage::Error::Damaged`] if there may be a version that
+    /// too few replicas can read.
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<(VersionName, Value)>, Error> {
         loop {

@@ -100,8 +100,8 @@ async fn one_or_two_nodes_follow_their_own_clocks() {
     assert_eq!(alone.now_millis(), 50 * SECOND);
 }
 
-/// Found by the simulator (seed 10641 of nodes). A node had heard one other node since it started. Its clock
-/// jumped by six minutes, and its writes were refused until the time had caught up.
+/// Found by the simulator (seed 10641 of nodes). A node had heard one other node since it started.
+/// Its clock jumped by six minutes, and its writes were refused until the time had caught up.
 #[tokio::test(start_paused = true)]
 async fn jump_of_the_own_clock_is_corrected_if_one_other_clock_has_not_moved() {
     let (own, clock) = clock(1_000 * SECOND);

@@ -75,9 +75,9 @@ impl Change {
         Ok(answer.telling(reports))
     }
 
-    /// Returns the row that a write replaces. The promise of a damaged row is lost, so other replicas
-    /// must say what the row is. If there are no other replicas, a write may replace it. The second
-    /// value is true then: the row was lost.
+    /// Returns the row that a write replaces. The promise of a damaged row is lost, so other
+    /// replicas must say what the row is. If there are no other replicas, a write may replace it.
+    /// The second value is true then: the row was lost.
     fn row_to_replace(
         &self,
         txn: &RowTxn<'_>,
@@ -99,8 +99,8 @@ struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// Lets the protocol answer the request, and stores what the answer says. `marks` are the changes of
-    /// pointing rows that belong to it.
+    /// Lets the protocol answer the request, and stores what the answer says. `marks` are the
+    /// changes of pointing rows that belong to it.
     fn step(
         &self,
         txn: &mut RowTxn<'_>,
@@ -154,8 +154,8 @@ impl Before<'_> {
     }
 }
 
-/// Takes a copy of a kept version, which another node hands round: no coordinator writes a kept row.
-/// `row` is the object's, `name` the version's.
+/// Takes a copy of a kept version, which another node hands round: no coordinator writes a kept
+/// row. `row` is the object's, `name` the version's.
 fn take_copy(
     txn: &mut RowTxn<'_>,
     key: &RowKey,
@@ -181,8 +181,8 @@ fn take_copy(
 }
 
 /// Returns how a request runs. A tombstone is written even while the disk is nearly full, because
-/// it frees space. A promise is too, because a conditional deletion needs one. So is a value that is
-/// written again as it is, so that another row may end.
+/// it frees space. A promise is too, because a conditional deletion needs one. So is a value that
+/// is written again as it is, so that another row may end.
 pub(super) fn how_to_run(call: &RowCall) -> Transact {
     let how = Transact::new(call.durability());
     match &call.request {

@@ -40,7 +40,8 @@ impl Item {
 /// Returns the rows that the acceptance of a write stores beside it.
 ///
 /// # Errors
-/// [`storage::Error::Busy`] if there are too many already, and the companion refuses the write then.
+/// [`storage::Error::Busy`] if there are too many already, and the companion refuses the write
+/// then.
 pub(super) fn rows_of(
     txn: &RowTxn<'_>,
     (partition, companions): (PartitionId, &[CompanionRow]),

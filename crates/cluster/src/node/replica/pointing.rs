@@ -64,8 +64,8 @@ pub(super) fn beside(
     }
 }
 
-/// Returns the rows that point to the write of a version, each with the write: the row that the value names,
-/// and the one that the version's own coordinator named.
+/// Returns the rows that point to the write of a version, each with the write: the row that the
+/// value names, and the one that the version's own coordinator named.
 fn of(
     key: &RowKey,
     version: &Version<Value>,
@@ -80,11 +80,11 @@ fn of(
     named.into_iter().chain(own)
 }
 
-/// Returns the row that a replica must have to accept a version: the one that points to the version's own
-/// write.
+/// Returns the row that a replica must have to accept a version: the one that points to the
+/// version's own write.
 ///
-/// The value of a later write may name the row of an earlier one: a completed upload, in an object that
-/// got new tags. That row may be gone for long.
+/// The value of a later write may name the row of an earlier one: a completed upload, in an object
+/// that got new tags. That row may be gone for long.
 pub(super) fn needed(
     key: &RowKey,
     version: &Version<Value>,
@@ -95,8 +95,8 @@ pub(super) fn needed(
     all.find_map(|(row, intent)| (intent.write == version.write).then_some(row))
 }
 
-/// Returns the marks that belong to the acceptance of a version. `is_over` is true if a quorum has told
-/// that the row which points to its write is over.
+/// Returns the marks that belong to the acceptance of a version. `is_over` is true if a quorum has
+/// told that the row which points to its write is over.
 pub(super) fn marks(
     txn: &RowTxn<'_>,
     key: &RowKey,

@@ -61,6 +61,6 @@ pub const WAKE: &str = "anti_entropy.wake";
 /// [`FloorCall`](crate::upkeep::anti_entropy::wire::FloorCall),
 /// [`FloorReply`](crate::upkeep::anti_entropy::wire::FloorReply).
 pub const FLOOR: &str = "tombstone_gc.floor";
-/// [`PurgedCall`](crate::upkeep::anti_entropy::wire::PurgedCall), which comes back once the store is
-/// purged.
+/// [`PurgedCall`](crate::upkeep::anti_entropy::wire::PurgedCall), which comes back once the store
+/// is purged.
 pub const PURGED: &str = "tombstone_gc.purged";

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Position;
 
-/// Asks for the messages of a node's model. The answer comes at once if there are some, and otherwise
-/// after the next one, or after a few seconds.
+/// Asks for the messages of a node's model. The answer comes at once if there are some, and
+/// otherwise after the next one, or after a few seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct RelayCall {
     /// The position up to which the caller has them; `None` asks for the present position.

@@ -14,8 +14,8 @@ use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules, versions};
 
 impl LayoutChanges {
-    /// Brings the rows of a partition to all reachable replicas of all live versions, and to a quorum at
-    /// least. Returns the partition with the result.
+    /// Brings the rows of a partition to all reachable replicas of all live versions, and to a
+    /// quorum at least. Returns the partition with the result.
     pub(super) async fn move_partition(
         &self,
         epoch: &Epoch,
@@ -28,8 +28,8 @@ impl LayoutChanges {
         (partition, moved)
     }
 
-    /// Tries the rows that could not be moved in the last try. As long as one of them fails, the others are
-    /// not listed and read again: there may be millions of them.
+    /// Tries the rows that could not be moved in the last try. As long as one of them fails, the
+    /// others are not listed and read again: there may be millions of them.
     async fn move_failed(&self, partition: PartitionId) -> Result<(), Failed> {
         let before = self.rebalance.note(|work| work.failed_in(partition));
         let mut failed = Failed {
@@ -49,12 +49,12 @@ impl LayoutChanges {
         }
     }
 
-    /// Lists one range of keys after another and moves their rows, so that it holds a page of each replica
-    /// at most. It passes over a few rows that cannot be moved.
+    /// Lists one range of keys after another and moves their rows, so that it holds a page of each
+    /// replica at most. It passes over a few rows that cannot be moved.
     ///
-    /// Only replicas that have listed all ranges count. A version that another one displaces moves to a
-    /// later key within a replica. So a replica that lists all keys in order shows it, and two that each
-    /// list a part may not.
+    /// Only replicas that have listed all ranges count. A version that another one displaces moves
+    /// to a later key within a replica. So a replica that lists all keys in order shows it, and two
+    /// that each list a part may not.
     async fn move_all(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Failed> {
         let group = self.group(partition)?;
         if group.epoch != epoch.number() {
@@ -125,8 +125,8 @@ impl LayoutChanges {
         moved.into_iter().flatten().collect()
     }
 
-    /// Brings a row to the replicas of all live versions, and the version of an object that was listed in
-    /// it.
+    /// Brings a row to the replicas of all live versions, and the version of an object that was
+    /// listed in it.
     async fn move_row(&self, partition: PartitionId, (key, name): &Listed) -> Result<(), Error> {
         let key = key.clone();
         let row = RowKey { partition, key };

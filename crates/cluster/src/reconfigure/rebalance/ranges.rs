@@ -17,16 +17,17 @@ use crate::reconfigure::LayoutChanges;
 use crate::register::ReplicaSet;
 use crate::register::epoch::Retirement;
 
-/// The time for which further replicas are awaited once a majority has listed a range. One that is later
-/// is not asked for the next range.
+/// The time for which further replicas are awaited once a majority has listed a range. One that is
+/// later is not asked for the next range.
 const LATE: Duration = Duration::from_millis(100);
 
-/// A row that a replica listed: its key, and the name of the version that it holds if it is an object's.
+/// A row that a replica listed: its key, and the name of the version that it holds if it is an
+/// object's.
 pub(crate) type Listed = (Bytes, VersionName);
 
 impl LayoutChanges {
-    /// Lists the rows from a start on, at a majority of the oldest version's replicas. A replica that is
-    /// unreachable, or slow, is not awaited for long.
+    /// Lists the rows from a start on, at a majority of the oldest version's replicas. A replica
+    /// that is unreachable, or slow, is not awaited for long.
     pub(super) async fn list_range(
         &self,
         group: &Group,
@@ -66,8 +67,8 @@ impl LayoutChanges {
         }
     }
 
-    /// Returns a page of the rows that a replica holds, tombstones included, and where the next page
-    /// begins.
+    /// Returns a page of the rows that a replica holds, tombstones included, and where the next
+    /// page begins.
     pub(crate) async fn rows_at(
         &self,
         group: &Group,

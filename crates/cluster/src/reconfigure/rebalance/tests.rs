@@ -76,8 +76,8 @@ fn progress(node: &Cluster) -> Progress {
     node.layouts().progress().expect("a change is under way")
 }
 
-/// The only node had one copy of everything, and a block of it is damaged. The change ends once an operator
-/// has deleted the row.
+/// The only node had one copy of everything, and a block of it is damaged. The change ends once an
+/// operator has deleted the row.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_cannot_be_moved_holds_up_no_other_and_is_named() {
     let world = World::unfounded(3, LATENCY, 2, Hooks::NONE).await.unwrap();

@@ -13,9 +13,10 @@ const MOST_FAILED: usize = 8;
 
 /// The work in one epoch.
 ///
-/// A partition that is done stays done while the epoch is in force. Replicas that have listed their rows
-/// in the epoch accept nothing of an earlier one, and a later write of the epoch is on a majority of the
-/// newer version anyway. Only this node's memory says so: the next driver begins again.
+/// A partition that is done stays done while the epoch is in force. Replicas that have listed their
+/// rows in the epoch accept nothing of an earlier one, and a later write of the epoch is on a
+/// majority of the newer version anyway. Only this node's memory says so: the next driver begins
+/// again.
 #[derive(Default)]
 pub(crate) struct Work {
     /// The number of the epoch.
@@ -56,7 +57,8 @@ pub(crate) struct Failed {
 }
 
 impl Work {
-    /// Begins the work in an epoch, or goes on with it. Returns those of these partitions that are not done.
+    /// Begins the work in an epoch, or goes on with it. Returns those of these partitions that are
+    /// not done.
     pub fn begin(&mut self, epoch: u64, mut partitions: Vec<PartitionId>) -> Vec<PartitionId> {
         if self.epoch != epoch {
             *self = Work {

@@ -164,9 +164,9 @@ fn a_store_that_was_let_in_again_and_lost_again_is_removed_again() {
     assert!(skippable(&again, &store(4).node).is_err());
 }
 
-/// The remaining copies of five are the three of the newer version. A write that one of them and the
-/// two lost ones had acknowledged is on no majority of the three, so the version may not retire before
-/// each key was read and written back.
+/// The remaining copies of five are the three of the newer version. A write that one of them and
+/// the two lost ones had acknowledged is on no majority of the three, so the version may not retire
+/// before each key was read and written back.
 #[test]
 fn a_partition_moves_also_if_the_newer_version_names_what_is_left() {
     let before = Layout {

@@ -68,8 +68,8 @@ async fn a_layout_that_was_chosen_is_not_discarded_but_told() {
     b.layouts().stage(vec![LayoutChange::Revert]).await.unwrap();
 }
 
-/// The node that applied the layout is cut off when its write goes out, so that only its own replica
-/// accepts it.
+/// The node that applied the layout is cut off when its write goes out, so that only its own
+/// replica accepts it.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_a_minority_holds_does_not_take_effect_after_it_was_discarded() {
     let world = world().await;
@@ -129,8 +129,8 @@ async fn a_retirement_that_was_chosen_is_not_prepared_again() {
 /// The time at which one node discards the staged changes, in tests in which another applies them.
 const DISCARDED_AT: Duration = Duration::from_millis(100);
 
-/// Lets one node apply changes at a time, and another one discard them. Returns true if they came into force.
-/// If `is_cut`, the first node reaches no other while the second one discards.
+/// Lets one node apply changes at a time, and another one discard them. Returns true if they came
+/// into force. If `is_cut`, the first node reaches no other while the second one discards.
 async fn apply_and_discard(applied_at: Duration, is_cut: bool) -> bool {
     let world = world().await;
     let (a, b) = (&world.nodes[0], &world.nodes[1]);
@@ -169,7 +169,8 @@ async fn apply_and_discard(applied_at: Duration, is_cut: bool) -> bool {
     chosen
 }
 
-/// The other operator is told that the changes are discarded, while the first one's command runs or goes on.
+/// The other operator is told that the changes are discarded, while the first one's command runs or
+/// goes on.
 #[tokio::test(start_paused = true)]
 async fn changes_that_were_discarded_are_not_applied_by_a_command_that_still_runs() {
     for is_cut in [false, true] {

@@ -27,8 +27,9 @@ pub(super) enum Fate {
 /// The fate of a write that is not the newest one of its row any more, as far as replicas tell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PastFate {
-    /// It took effect: a quorum held it under each of these stamps, in their order. There are several if
-    /// another coordinator wrote it on, and its own one did not know. Nothing took effect between them.
+    /// It took effect: a quorum held it under each of these stamps, in their order. There are
+    /// several if another coordinator wrote it on, and its own one did not know. Nothing took
+    /// effect between them.
     Chosen(BTreeSet<Stamp>),
     /// It took no effect under a stamp below the version that was read, and never will. A later
     /// attempt may.
@@ -46,8 +47,8 @@ impl<V: RowValue> Operation<V> {
             && attempts.any(|(_, acceptors)| self.quorums().is_quorum(*acceptors))
     }
 
-    /// Returns true if all of the operation's own messages went out under the same layout. Acceptances
-    /// under different ones may never have been a quorum of one of them.
+    /// Returns true if all of the operation's own messages went out under the same layout.
+    /// Acceptances under different ones may never have been a quorum of one of them.
     fn is_of_one_layout(&self) -> bool {
         self.layouts.len() == 1 && !self.skipped_epochs
     }
@@ -152,8 +153,8 @@ impl<V: RowValue> Operation<V> {
     }
 
     /// Returns true if no quorum held a write of this operation under any stamp, and none ever will
-    /// below the ballot. Replicas may have accepted it under several stamps, because others wrote it
-    /// on.
+    /// below the ballot. Replicas may have accepted it under several stamps, because others wrote
+    /// it on.
     fn was_never_held(&self, ballot: Stamp, memories: &[Memory]) -> bool {
         let first = self.attempts.first().map_or(Stamp::ZERO, |(s, _)| *s);
         let from = first.max(self.never_below);

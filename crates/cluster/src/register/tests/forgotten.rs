@@ -28,8 +28,9 @@ fn a_forgotten_row_is_accepted_again() {
     assert_eq!(replicas.cells[0].version(), old);
 }
 
-/// A store that left the layout, and joined again empty, hears of an agreed floor. It still remembers what
-/// it accepted before. It holds no value below the floor; a tombstone below it is gone everywhere.
+/// A store that left the layout, and joined again empty, hears of an agreed floor. It still
+/// remembers what it accepted before. It holds no value below the floor; a tombstone below it is
+/// gone everywhere.
 #[test]
 fn a_forgotten_row_below_a_floor_is_not_held() {
     let floor = Stamp::new(5, 0, Writer(1));

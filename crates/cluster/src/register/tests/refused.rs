@@ -131,8 +131,8 @@ fn clock_after(number: u64) -> Clock {
     }
 }
 
-/// Sends a plain write under `at(100)` that two replicas refuse. `accepts` tells whether the third one
-/// gets it before that. Returns the operation after the answers of the two to its `Prepare`.
+/// Sends a plain write under `at(100)` that two replicas refuse. `accepts` tells whether the third
+/// one gets it before that. Returns the operation after the answers of the two to its `Prepare`.
 fn refused(replicas: &mut Guarded, accepts: bool, clock: &mut Clock) -> Sent {
     replicas.holds = [false, false, true];
     let mut sent = replicas.begin(|start| {
@@ -152,7 +152,8 @@ fn refused(replicas: &mut Guarded, accepts: bool, clock: &mut Clock) -> Sent {
     sent
 }
 
-/// The third replica would keep the write as the null version when it learns of the version with a name.
+/// The third replica would keep the write as the null version when it learns of the version with a
+/// name.
 #[test]
 fn a_refused_write_that_a_replica_may_keep_ends_as_unknown() {
     for (newest, rounds) in [(10, 2), (200, 4)] {
@@ -207,8 +208,8 @@ fn a_refused_write_that_no_replica_accepted_has_no_effect() {
     }
 }
 
-/// The null version found is written again above the attempt, so the attempt never counts. Nobody waits
-/// for the third replica.
+/// The null version found is written again above the attempt, so the attempt never counts. Nobody
+/// waits for the third replica.
 #[test]
 fn a_refused_write_of_the_version_that_is_current_has_no_effect() {
     let mut replicas = Guarded::holding(None, 10);

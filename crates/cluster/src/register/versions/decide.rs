@@ -48,7 +48,8 @@ impl Promises<'_> {
         newest.map(|(_, report, _)| *report)
     }
 
-    /// Returns the stamp under which a version that is not current was last current, as the quorum knows.
+    /// Returns the stamp under which a version that is not current was last current, as the quorum
+    /// knows.
     pub fn last_of(&self, name: VersionName) -> Option<Stamp> {
         let report = self.report_of(name)?;
         let value = report.value.as_ref()?;
@@ -136,12 +137,13 @@ pub fn bury(
     Some(with_changes(newest.value.clone(), changes))
 }
 
-/// Returns the new state of the object's row that deletes a version, or `None` if there can be no such
-/// version. A deletion that a replica knows is made final.
+/// Returns the new state of the object's row that deletes a version, or `None` if there can be no
+/// such version. A deletion that a replica knows is made final.
 ///
-/// A replica that did not promise may hold a version that no promise shows: the attempt of a write that
-/// was not answered. So its death is written, too. The name of a version is the stamp of its attempt, so
-/// it must be below the ballot. A null version has no such name. If one shows later, it was written later.
+/// A replica that did not promise may hold a version that no promise shows: the attempt of a write
+/// that was not answered. So its death is written, too. The name of a version is the stamp of its
+/// attempt, so it must be below the ballot. A null version has no such name. If one shows later, it
+/// was written later.
 pub fn kill(rules: Rules, promises: &Promises<'_>, name: VersionName) -> Option<Option<Value>> {
     let is_known = promises.state_of(name).is_some() || promises.know(name);
     let may_be_held = name.is_some_and(|at| at < promises.ballot);
@@ -189,17 +191,20 @@ pub fn change(
     Some(with_changes(promises.current.value.clone(), changes))
 }
 
-/// Returns true if a deletion of the version is decided again after another write overtook its attempt.
+/// Returns true if a deletion of the version is decided again after another write overtook its
+/// attempt.
 ///
-/// A replica may hold the death that the attempt sent, and a reader may settle it at any time. A version with
-/// a name does not come back, so a second deletion of it changes nothing more. All null versions have one
-/// name: the second deletion could delete a null version that was put after the first one took effect.
+/// A replica may hold the death that the attempt sent, and a reader may settle it at any time. A
+/// version with a name does not come back, so a second deletion of it changes nothing more. All
+/// null versions have one name: the second deletion could delete a null version that was put after
+/// the first one took effect.
 pub fn is_decided_again(rules: Rules, name: VersionName) -> bool {
     name.is_some() || rules.breaks(Mutant::KillNullTwice)
 }
 
-/// Returns true if a deletion may still end as refused, which says that it deleted nothing. `is_overtaken`
-/// is true if another write overtook an earlier attempt of it, whose death a replica may hold.
+/// Returns true if a deletion may still end as refused, which says that it deleted nothing.
+/// `is_overtaken` is true if another write overtook an earlier attempt of it, whose death a replica
+/// may hold.
 pub fn may_be_refused(rules: Rules, is_overtaken: bool) -> bool {
     !is_overtaken || rules.breaks(Mutant::RefuseOvertaken)
 }

@@ -1,8 +1,8 @@
 //! Looking up names that the cache lacks: another node may have made what they name a moment ago.
 //!
-//! Each look-up costs a round trip, so their number at once is limited. Before a signature or a token is checked,
-//! anybody can send names. Their look-ups have permits of their own, so that they take none from clients and operators
-//! that are known.
+//! Each look-up costs a round trip, so their number at once is limited. Before a signature or a
+//! token is checked, anybody can send names. Their look-ups have permits of their own, so that they
+//! take none from clients and operators that are known.
 
 use std::sync::Arc;
 
@@ -70,8 +70,8 @@ impl Model {
         self.access_key(id)
     }
 
-    /// Reads the row of the access key with this id, which the cache lacks, for a client whose signature is not
-    /// checked yet.
+    /// Reads the row of the access key with this id, which the cache lacks, for a client whose
+    /// signature is not checked yet.
     ///
     /// # Errors
     /// As [`Model::find_bucket`].

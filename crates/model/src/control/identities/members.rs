@@ -1,6 +1,6 @@
-//! Changes of a group and its users. Each user is a row of its own, and so is the group: the change is
-//! completed although its caller goes away or other nodes do not answer for a while, and undone if it is
-//! refused half-way.
+//! Changes of a group and its users. Each user is a row of its own, and so is the group: the change
+//! is completed although its caller goes away or other nodes do not answer for a while, and undone
+//! if it is refused half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 type Moves = BTreeMap<String, Vec<bool>>;
 
 impl Model {
-    /// Changes the users and the policies of a group. All that can be refused is refused before the first
-    /// write. A step that is refused later, because another change
-    /// came in between, undoes the writes before it.
+    /// Changes the users and the policies of a group. All that can be refused is refused before the
+    /// first write. A step that is refused later, because another change came in between, undoes
+    /// the writes before it.
     /// A caller that goes away does not stop the change.
     ///
-    /// If this fails because too few nodes answer, or if this node crashes, some of the users may have been
-    /// moved.
+    /// If this fails because too few nodes answer, or if this node crashes, some of the users may
+    /// have been moved.
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
@@ -86,8 +86,8 @@ impl Model {
         })
     }
 
-    /// Moves users, and notes which of them may have been moved, each with whether it was in the group
-    /// `before`.
+    /// Moves users, and notes which of them may have been moved, each with whether it was in the
+    /// group `before`.
     async fn move_users(
         &self,
         group: &Reference,

@@ -1,5 +1,5 @@
-//! Operations on users, groups, roles, managed policies and identity providers; for whom access keys
-//! act; sessions.
+//! Operations on users, groups, roles, managed policies and identity providers; for whom access
+//! keys act; sessions.
 
 mod attach;
 mod documents;

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::identity::{Attached, Canonical, ROOT_PATH, Role, User, sessions_in_policies};
 
 impl Model {
-    /// Returns the incarnations of the users, access keys and roles that a policy names, and of the roles whose
-    /// sessions it names; or the first name that nobody has.
+    /// Returns the incarnations of the users, access keys and roles that a policy names, and of the
+    /// roles whose sessions it names; or the first name that nobody has.
     ///
     /// # Errors
     /// As [`Model::find_bucket`].
@@ -46,8 +46,8 @@ impl Model {
         Ok(Ok(all))
     }
 
-    /// Finds a user by path and name, an access key that is a user of its own, or the user or role with this
-    /// unique id.
+    /// Finds a user by path and name, an access key that is a user of its own, or the user or role
+    /// with this unique id.
     async fn incarnation_of_user(&self, name: &str) -> Result<Option<Id>, Error> {
         if let Some(user) = self.named::<User>(name).await? {
             return Ok(Some(user.incarnation));

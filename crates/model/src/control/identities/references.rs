@@ -1,16 +1,16 @@
 //! References from one row to another, and deletions.
 //!
-//! A user names its groups, a key its user, and a user, group or role its managed policies. The row that
-//! is named decides whether the reference or the deletion came first:
+//! A user names its groups, a key its user, and a user, group or role its managed policies. The row
+//! that is named decides whether the reference or the deletion came first:
 //!
-//! - A deletion reads the row, then looks for references in all control data, and deletes the row only if
-//!   it is still as it was read.
-//! - A node that makes a reference writes it first, and then *confirms* it: a write of the row that is named. If the
-//!   row is gone, the reference is taken back.
+//! - A deletion reads the row, then looks for references in all control data, and deletes the row
+//!   only if it is still as it was read.
+//! - A node that makes a reference writes it first, and then *confirms* it: a write of the row that
+//!   is named. If the row is gone, the reference is taken back.
 //!
-//! So a deletion sees each reference that was confirmed before it read the row, and one that is confirmed
-//! later finds the row changed or gone. A node that crashes before it confirms leaves a reference that
-//! nobody was told of. It widens no rights: a policy that is gone denies everything.
+//! So a deletion sees each reference that was confirmed before it read the row, and one that is
+//! confirmed later finds the row changed or gone. A node that crashes before it confirms leaves a
+//! reference that nobody was told of. It widens no rights: a policy that is gone denies everything.
 
 use std::sync::Arc;
 
@@ -91,8 +91,8 @@ impl Model {
         Ok(())
     }
 
-    /// Changes an entity and the policies that are attached to it, in one write. If a policy to attach is
-    /// deleted meanwhile, the change is undone. A caller that goes away does not stop it.
+    /// Changes an entity and the policies that are attached to it, in one write. If a policy to
+    /// attach is deleted meanwhile, the change is undone. A caller that goes away does not stop it.
     pub(super) async fn change_attached<E: Attached>(
         &self,
         name: &str,
@@ -128,8 +128,8 @@ impl Model {
         confirmed.map(|()| changed)
     }
 
-    /// Undoes a change of an entity that attached policies. If the entity was changed again since, only
-    /// the policies are detached.
+    /// Undoes a change of an entity that attached policies. If the entity was changed again since,
+    /// only the policies are detached.
     async fn take_back<E: Attached>(
         &self,
         name: &str,
@@ -152,8 +152,8 @@ impl Model {
         }
     }
 
-    /// Creates a user with policies. If one of them is deleted meanwhile, there is no user. A caller that
-    /// goes away does not stop it.
+    /// Creates a user with policies. If one of them is deleted meanwhile, there is no user. A
+    /// caller that goes away does not stop it.
     pub(super) async fn create_with(
         &self,
         user: User,
@@ -171,8 +171,8 @@ impl Model {
         detached("creates a user", work).await
     }
 
-    /// Deletes an entity that nothing uses. `uses` tells from all control data what does. A caller that
-    /// goes away does not stop it.
+    /// Deletes an entity that nothing uses. `uses` tells from all control data what does. A caller
+    /// that goes away does not stop it.
     pub(super) async fn delete_entity<E: Entity>(
         &self,
         name: &str,

@@ -137,8 +137,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns a policy that is attached. One that is gone denies everything: what it denied must not be
-    /// allowed without it.
+    /// Returns a policy that is attached. One that is gone denies everything: what it denied must
+    /// not be allowed without it.
     fn managed(&mut self, policy: &PolicyRef) -> Named {
         if let Some(policy) = built_in(&policy.arn) {
             return policy.named();
@@ -183,8 +183,8 @@ fn built_in(arn: &str) -> Option<&'static ManagedPolicy> {
 
 impl Model {
     /// Returns who an access key acts for, with the policies that count now. `None` if the key does
-    /// not count: it is disabled or over, or what it was made from is gone. Reads rows that the cache
-    /// lacks.
+    /// not count: it is disabled or over, or what it was made from is gone. Reads rows that the
+    /// cache lacks.
     ///
     /// # Errors
     /// [`Error::SessionExpired`]; as [`Model::find_bucket`].

@@ -61,8 +61,8 @@ impl Model {
         }
     }
 
-    /// Returns the access key of the session of a token. [`Model::subject`] says whether the session
-    /// counts.
+    /// Returns the access key of the session of a token. [`Model::subject`] says whether the
+    /// session counts.
     ///
     /// # Errors
     /// [`Error::InvalidSession`] for a text that is no token of this cluster.

@@ -63,7 +63,8 @@ async fn a_stale_node_follows_new_settings_in_its_next_write() {
     upload.await.unwrap();
 }
 
-/// A request whose client goes away is dropped. Its token would keep all writes out for half a minute.
+/// A request whose client goes away is dropped. Its token would keep all writes out for half a
+/// minute.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_settings_goes_on_without_its_caller() {
     let world = World::new(3, 3, Duration::from_millis(5), 1, crate::HOOKS).await;

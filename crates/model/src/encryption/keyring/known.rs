@@ -27,8 +27,8 @@ pub(crate) struct Keyring {
     /// The derived keys.
     pub(super) wrapping: Mutex<Option<Arc<Wrapping>>>,
     known: RwLock<Known>,
-    /// True once this process wanted to add a wrapping that was missing. The attempt may have taken effect although
-    /// its answer was lost.
+    /// True once this process wanted to add a wrapping that was missing. The attempt may have taken
+    /// effect although its answer was lost.
     has_added: AtomicBool,
     /// The state of what takes earlier keys out of use.
     pub sweeps: Sweeps,
@@ -39,8 +39,8 @@ struct Known {
     keys: BTreeMap<Id, DataKey>,
     newest: Option<Id>,
     newest_made_ms: u64,
-    /// True if a secret of this node opens the newest key of the row. Otherwise the node has at most the keys
-    /// that it knew before.
+    /// True if a secret of this node opens the newest key of the row. Otherwise the node has at
+    /// most the keys that it knew before.
     is_opened: bool,
     /// The revision of the row, and its bytes.
     revision: u64,
@@ -96,8 +96,8 @@ impl Keyring {
         self.known.read().trouble.clone()
     }
 
-    /// Notes why the ring does not open, or that it does if there is no error. Returns the reason if it is a
-    /// new one.
+    /// Notes why the ring does not open, or that it does if there is no error. Returns the reason
+    /// if it is a new one.
     pub(super) fn note_trouble(&self, error: Option<String>) -> Option<String> {
         let mut known = self.known.write();
         let is_held = known.newest.is_some() && !known.is_opened;
@@ -133,9 +133,9 @@ impl Keyring {
         Some((id, known.keys.get(&id)?.clone()))
     }
 
-    /// Learns the ring of a row, unless a later one is known. A key that no secret of this node opens stays
-    /// known if it was: another node may have dropped the wrapping by the secret that this node still runs
-    /// with.
+    /// Learns the ring of a row, unless a later one is known. A key that no secret of this node
+    /// opens stays known if it was: another node may have dropped the wrapping by the secret that
+    /// this node still runs with.
     ///
     /// # Errors
     /// [`Error::NoMasterKey`] if the newest key is not known.

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::{AGAIN, SCAN_PERIOD};
 use crate::rowkeys;
 
-/// Rows of objects, each with the lowest stamp of the news if nothing waited before it; `None` if all
-/// events are looked at.
+/// Rows of objects, each with the lowest stamp of the news if nothing waited before it; `None` if
+/// all events are looked at.
 pub(super) type Objects = BTreeMap<RowKey, Option<Stamp>>;
 
 /// A look at all objects of which this replica holds events, in the order of their rows.
@@ -69,8 +69,9 @@ impl Walk {
     }
 }
 
-/// Where a walk was stopped, because its target was left alone from then on. The next walk begins there:
-/// else events that the target refuses would keep those behind them from their turn for ever.
+/// Where a walk was stopped, because its target was left alone from then on. The next walk begins
+/// there: else events that the target refuses would keep those behind them from their turn for
+/// ever.
 struct Stop {
     /// The row after which the next walk begins.
     after: Bytes,
@@ -188,15 +189,16 @@ pub(super) struct Done {
     pub left: Due,
 }
 
-/// The knowledge of partitions whose first live replica is here. A partition that is not named has to
-/// be looked at whole.
+/// The knowledge of partitions whose first live replica is here. A partition that is not named has
+/// to be looked at whole.
 #[derive(Default)]
 pub(super) struct Known {
     /// Nothing waits but what came since.
     clear: BTreeSet<PartitionId>,
     /// Events wait, and are not looked at before this time.
     waiting: BTreeMap<PartitionId, Instant>,
-    /// Where walks were stopped, also those over old events. There are no more of them than partitions.
+    /// Where walks were stopped, also those over old events. There are no more of them than
+    /// partitions.
     stops: BTreeMap<PartitionId, Stop>,
 }
 

@@ -107,8 +107,8 @@ impl Model {
 }
 
 /// Returns the lanes for which an object may have events, if the rules about it name these targets.
-/// These are more than the lanes of the events that came: the replica may have missed earlier ones for
-/// another target.
+/// These are more than the lanes of the events that came: the replica may have missed earlier ones
+/// for another target.
 fn concerned<'a>(lanes: &'a [Lane], targets: &BTreeSet<&str>) -> Vec<&'a Lane> {
     let is_concerned = |lane: &&Lane| {
         // Without rules, the event is of earlier ones, or of new ones that this node is to learn.

@@ -58,8 +58,8 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns the next objects' rows of a walk: those of which this replica holds events for targets
-    /// of the lane, except for targets that are left alone.
+    /// Returns the next objects' rows of a walk: those of which this replica holds events for
+    /// targets of the lane, except for targets that are left alone.
     pub(super) async fn objects_with_events(
         &self,
         lane: &Lane,
@@ -103,8 +103,8 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns those objects of which this replica holds events for targets of the lane that are not
-    /// left alone, and when the first target of the others may be tried again.
+    /// Returns those objects of which this replica holds events for targets of the lane that are
+    /// not left alone, and when the first target of the others may be tried again.
     pub(super) async fn without_paused(
         &self,
         lane: &Lane,
@@ -174,8 +174,9 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns the events of an object that wait for targets of a lane, from a stamp on, as a quorum holds them.
-    /// Those for other targets take no memory: each lane looks at the object by itself.
+    /// Returns the events of an object that wait for targets of a lane, from a stamp on, as a
+    /// quorum holds them. Those for other targets take no memory: each lane looks at the object by
+    /// itself.
     pub(super) async fn events_at_quorum(
         &self,
         lane: &Lane,

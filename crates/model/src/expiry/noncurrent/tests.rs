@@ -65,8 +65,9 @@ fn what_is_newer_than_the_current_version_is_noncurrent_since_its_row_was_writte
     assert_eq!(line(Some(&current), &kept), [(7, 8, 0), (3, 5, 1)]);
 }
 
-/// The replica was away, and gets what it missed: kept rows first. These versions were current elsewhere after this
-/// replica's row was written, and one of them is the version that is still current here.
+/// The replica was away, and gets what it missed: kept rows first. These versions were current
+/// elsewhere after this replica's row was written, and one of them is the version that is still
+/// current here.
 #[test]
 fn a_replica_whose_object_row_lags_tells_of_no_version_that_was_current_later() {
     let current = row(5, false, true, VersionKind::Object);
@@ -108,8 +109,8 @@ fn a_write_without_an_answer_is_no_successor_of_a_version_that_was_current_after
     assert_eq!(line(Some(&current), &kept)[3], (2, 12, 3));
 }
 
-/// No version has a name above the stamp under which a version was last current: newer ones were deleted, or
-/// there are too many to look for it.
+/// No version has a name above the stamp under which a version was last current: newer ones were
+/// deleted, or there are too many to look for it.
 #[test]
 fn a_version_without_a_known_successor_is_noncurrent_since_the_current_one_was_written() {
     let current = RowMetadata {

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// Rounds between nodes: one for a read, a range, and a batch of either; two for an insert, a deletion
-/// and a batch of inserts; one and two for the deletion of a range.
+/// Rounds between nodes: one for a read, a range, and a batch of either; two for an insert, a
+/// deletion and a batch of inserts; one and two for the deletion of a range.
 #[tokio::test(start_paused = true)]
 async fn rounds_are_as_promised() {
     let nodes = Nodes::new(1).await;
@@ -149,8 +149,8 @@ async fn a_poll_ends_when_its_time_is_over() {
     assert_eq!(wrong, Err(Error::InvalidCausalityToken));
 }
 
-/// Writers at all nodes, links that are cut for a while, and pollers that follow one item from value
-/// to value and one range from marker to marker: both end with the last acknowledged values.
+/// Writers at all nodes, links that are cut for a while, and pollers that follow one item from
+/// value to value and one range from marker to marker: both end with the last acknowledged values.
 #[tokio::test(start_paused = true)]
 async fn no_poll_misses_a_change() {
     for seed in 0..12 {

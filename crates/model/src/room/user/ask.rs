@@ -1,7 +1,7 @@
 //! Writes that ask for room in their user's quota.
 //!
-//! A division counts all buckets of the user. So a node makes one at a time for each user. A write that waited for
-//! one takes its result if that refused as much.
+//! A division counts all buckets of the user. So a node makes one at a time for each user. A write
+//! that waited for one takes its result if that refused as much.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,11 +52,13 @@ impl Refusal {
 }
 
 impl Model {
-    /// Lends the quota of a bucket's user again after a share refused a commit, so that this much can be added.
-    /// Returns the bucket after that. `is_last` says that the commit does not ask again.
+    /// Lends the quota of a bucket's user again after a share refused a commit, so that this much
+    /// can be added. Returns the bucket after that. `is_last` says that the commit does not ask
+    /// again.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`] if it does not fit the user's quota; [`Error::Busy`] if many others ask.
+    /// [`Error::QuotaExceeded`] if it does not fit the user's quota; [`Error::Busy`] if many others
+    /// ask.
     pub(crate) async fn make_user_room(
         &self,
         bucket: Arc<Bucket>,
@@ -131,7 +133,8 @@ impl Model {
         // A refused write changes nothing.
         let counted = self.divide(&user, wanted, is_last).await?;
         let held = self.take_user_token(&user.name, |_| ()).await?.value;
-        // No other operation had the token since before the count, so it is as good as one behind the token.
+        // No other operation had the token since before the count, so it is as good as one behind
+        // the token.
         let is_next = user.token.taken_ms.is_none()
             && held.incarnation == user.incarnation
             && held.token.number == user.token.number + 1;

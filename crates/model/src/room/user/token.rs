@@ -39,8 +39,8 @@ impl Model {
         .await
     }
 
-    /// Releases the token, unless another operation has taken a later one. It times out if this fails. `is_divided`
-    /// says that no division is due any more.
+    /// Releases the token, unless another operation has taken a later one. It times out if this
+    /// fails. `is_divided` says that no division is due any more.
     pub(super) async fn release_user_token(&self, held: &User, is_divided: bool) {
         let number = held.token.number;
         let released = self.change_entity::<User>(&held.name, move |user| {

@@ -72,8 +72,8 @@ pub async fn open(args: &Args, endpoints: &[Endpoint], run: u64) -> Outcome<Vec<
     Ok(rows)
 }
 
-/// Begins polls on a connection of their own: several go over HTTP/2. Each returns its answer and when
-/// it came.
+/// Begins polls on a connection of their own: several go over HTTP/2. Each returns its answer and
+/// when it came.
 async fn begin(
     polls: &mut JoinSet<(Outcome<()>, Instant)>,
     endpoint: &Endpoint,

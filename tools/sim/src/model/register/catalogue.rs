@@ -105,9 +105,10 @@ pub fn walks() -> Vec<Scenario> {
     all
 }
 
-/// Returns a layout change that moves data to three replicas, of which two are lost. A third version follows
-/// before it has ended, and then the two are skipped: the oldest version alone holds everything.
-/// They are not lost and go on answering until they learn of it, which is the harder case.
+/// Returns a layout change that moves data to three replicas, of which two are lost. A third
+/// version follows before it has ended, and then the two are skipped: the oldest version alone
+/// holds everything. They are not lost and go on answering until they learn of it, which is the
+/// harder case.
 pub fn stuck_change() -> Scenario {
     let busy: &[(u64, &[Task])] = &[
         (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE, Read]),

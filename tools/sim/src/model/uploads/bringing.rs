@@ -1,5 +1,5 @@
-//! A replica that lacks the upload's row reads it at a quorum, as `archipel_cluster::data` does, and then
-//! handles what it has received once more.
+//! A replica that lacks the upload's row reads it at a quorum, as `archipel_cluster::data` does,
+//! and then handles what it has received once more.
 
 use archipel_cluster::register::{NextStamp, Operation, Outcome, Output, Version};
 
@@ -36,8 +36,8 @@ impl Bringing {
 }
 
 impl Scenario<Uploads> {
-    /// Begins to read the upload's row for a replica that must handle this packet afterwards. A replica
-    /// that is reading already loses the packet.
+    /// Begins to read the upload's row for a replica that must handle this packet afterwards. A
+    /// replica that is reading already loses the packet.
     pub(super) fn begin_bringing(
         &self,
         world: &mut World<Uploads>,

@@ -35,8 +35,8 @@ enum Effect {
 }
 
 impl TwoRows {
-    /// Returns the rows of a replica that has taken part in the beginning of the upload, at this time, or
-    /// that lacks both rows.
+    /// Returns the rows of a replica that has taken part in the beginning of the upload, at this
+    /// time, or that lacks both rows.
     pub(super) fn new(rules: Rules, began: Option<u64>) -> TwoRows {
         let mut cells = [Cell::default(), Cell::default()];
         if let Some(time) = began {
@@ -213,8 +213,8 @@ fn forgotten(rules: Rules, cells: &[Cell<Value>; 2], bounds: &Bounds) -> [Recent
         .map(|cell| Recent::forgotten(rules, cell, bounds))
 }
 
-/// Returns the effect of a write of the object that comes with an intent. `may_lack` is true if the replica
-/// may lack the upload.
+/// Returns the effect of a write of the object that comes with an intent. `may_lack` is true if the
+/// replica may lack the upload.
 fn mark(
     rules: Rules,
     upload: &Cell<Value>,
@@ -243,9 +243,9 @@ fn pointing(row: &Cell<Value>) -> Pointing {
     }
 }
 
-/// Returns the intent that comes with a version: the one that its value names, or the one that its own
-/// coordinator named. Then true if the replica may lack the upload, because the intent is of an earlier
-/// write.
+/// Returns the intent that comes with a version: the one that its value names, or the one that its
+/// own coordinator named. Then true if the replica may lack the upload, because the intent is of an
+/// earlier write.
 fn intent_of(version: &Version<Value>, own: Option<Intent>) -> Option<(Intent, bool)> {
     let named = version.value.and_then(|value| value.intent);
     // The operation also writes versions of others again.

@@ -80,7 +80,8 @@ const MOVES: &[(u64, &[Task])] = &[
         ],
     ),
 ];
-/// The last client puts a version before it adds a layout version, and deletes one before it moves all of them.
+/// The last client puts a version before it adds a layout version, and deletes one before it moves
+/// all of them.
 const DRIVES: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Put, Task::Look(1)]),
     (6, &[Task::Put, Task::Kill(1), Task::Look(2)]),

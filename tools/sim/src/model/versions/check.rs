@@ -80,8 +80,9 @@ pub struct History<'a> {
 }
 
 impl History<'_> {
-    /// Returns true if the history is linearizable, with two relaxations: a put without an answer may
-    /// show as an older version, and a listing may show a put that is in progress or was not answered.
+    /// Returns true if the history is linearizable, with two relaxations: a put without an answer
+    /// may show as an older version, and a listing may show a put that is in progress or was not
+    /// answered.
     pub fn is_linearizable(self) -> bool {
         let listings = self.events.iter().filter_map(|event| match &event.reply {
             Some((_, Reply::Listed(shown))) => Some((event, shown)),

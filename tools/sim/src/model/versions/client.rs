@@ -252,7 +252,8 @@ impl Scenario<Versions> {
         self.run(world, c, Step::Main);
     }
 
-    /// Returns true if a task that wrote nothing in its last operation wrote nothing before, either.
+    /// Returns true if a task that wrote nothing in its last operation wrote nothing before,
+    /// either.
     fn may_be_refused(&self, doing: &Doing) -> bool {
         versions::may_be_refused(self.rules, doing.is_overtaken)
     }

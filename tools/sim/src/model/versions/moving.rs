@@ -1,7 +1,7 @@
 //! The move of all versions to the newest layout version, and the retirement of the oldest one.
 //!
-//! The driver lists the rows of a majority, and brings each of them to all replicas. A replica takes a copy and answers
-//! in one step: the time between them makes no difference.
+//! The driver lists the rows of a majority, and brings each of them to all replicas. A replica
+//! takes a copy and answers in one step: the time between them makes no difference.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,8 @@ impl Scenario<Versions> {
         self.config(world.chosen).live.len() > 1
     }
 
-    /// Returns true if the next epoch may be chosen. The oldest version is dropped after the move only.
+    /// Returns true if the next epoch may be chosen. The oldest version is dropped after the move
+    /// only.
     pub(super) fn may_choose(&self, world: &World<Versions>) -> bool {
         let drops =
             || self.config(world.chosen + 1).live.len() < self.config(world.chosen).live.len();

@@ -65,7 +65,8 @@ impl VersionedRow {
         }
     }
 
-    /// Copies a version to the replica. Returns true if it has that version, or a newer state of it.
+    /// Copies a version to the replica. Returns true if it has that version, or a newer state of
+    /// it.
     pub(super) fn copy(
         &mut self,
         rules: Rules,
@@ -86,7 +87,8 @@ impl VersionedRow {
         self.kept.get(&name).cloned().unwrap_or_default()
     }
 
-    /// Keeps what the acceptance of a value displaces. Returns false if the replica lacks something.
+    /// Keeps what the acceptance of a value displaces. Returns false if the replica lacks
+    /// something.
     fn keep(&mut self, rules: Rules, bounds: &Bounds, version: &Version<Value>) -> bool {
         let old = replica::above_floor(&self.current, bounds);
         let kept = |name| Ok::<_, Infallible>(self.kept(name));

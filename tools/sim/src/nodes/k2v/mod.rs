@@ -1,4 +1,5 @@
-//! K2V items that clients write with and without tokens, delete, read and poll, through any machine.
+//! K2V items that clients write with and without tokens, delete, read and poll, through any
+//! machine.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -35,8 +36,8 @@ const CLIENTS: u64 = 3;
 /// The most writes to an item.
 const MOST_WRITES: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest time after which a poll tells a change: a node that does not answer is found to be lost after a call's
-/// 10 s, and then a poll looks again after 15 s at most.
+/// The longest time after which a poll tells a change: a node that does not answer is found to be
+/// lost after a call's 10 s, and then a poll looks again after 15 s at most.
 const LATE: Duration = Duration::from_secs(30);
 
 /// The histories of items.
@@ -201,8 +202,8 @@ async fn write(world: &World, machine: usize, writes: Vec<(&'static str, Seen, b
     done
 }
 
-/// Returns true if the run of a seed has K2V items. The choice leaves all other choices of the seed as
-/// they are.
+/// Returns true if the run of a seed has K2V items. The choice leaves all other choices of the seed
+/// as they are.
 pub fn is_in(seed: u64) -> bool {
     Rng::new(!seed).chance(40)
 }
@@ -319,7 +320,8 @@ async fn follow_range(world: Arc<World>, mut rng: Rng) {
     }
 }
 
-/// Returns the items that nobody has deleted. Of others a tombstone may be dropped, which is no news.
+/// Returns the items that nobody has deleted. Of others a tombstone may be dropped, which is no
+/// news.
 fn never_deleted(world: &World) -> Vec<&'static str> {
     let histories = &world.record().items.histories;
     let is_deletion = |write: &Write| write.value.is_none();

@@ -3,10 +3,10 @@
 //! Every value is unique, so that it names its write. A write covers the values that its token was
 //! given out with. The rules say what dotted version vectors promise, as clients can observe it:
 //!
-//! - A value that was acknowledged before a read began is in it, unless a write that covers the value
-//!   began before the read ended: no lost update, and nobody is replaced unseen.
-//! - A value is not in a read that began after the acknowledgement of a write that covers it, nor after
-//!   a read without it: nothing comes back, and what was seen is replaced.
+//! - A value that was acknowledged before a read began is in it, unless a write that covers the
+//!   value began before the read ended: no lost update, and nobody is replaced unseen.
+//! - A value is not in a read that began after the acknowledgement of a write that covers it, nor
+//!   after a read without it: nothing comes back, and what was seen is replaced.
 
 use std::collections::BTreeSet;
 

@@ -52,8 +52,8 @@ pub async fn judge(world: &World) {
     }
 }
 
-/// Judges that all machines list the same versions, once replicas are equal. Lifecycle rules may remove others at any
-/// time.
+/// Judges that all machines list the same versions, once replicas are equal. Lifecycle rules may
+/// remove others at any time.
 pub async fn agree(world: &World) {
     if world.style.versions.is_none() {
         return;
@@ -67,8 +67,8 @@ pub async fn agree(world: &World) {
     }
 }
 
-/// Lists the versions of a key through all machines, and reads each version through one of them. A write without an
-/// answer shows or not, as long as replicas are not equal.
+/// Lists the versions of a key through all machines, and reads each version through one of them. A
+/// write without an answer shows or not, as long as replicas are not equal.
 async fn look_through(world: &World, key: &'static str) {
     let history = world.record().versions.history(key);
     let is_made = |shown: &Shown| {

@@ -1,8 +1,9 @@
 //! The check of listings of versions.
 //!
-//! A page shows each version that was certainly there all the while: its write was acknowledged before the page was
-//! requested, and nothing that may have come earlier than the page's end removes it. It shows no version whose deletion
-//! was acknowledged before, and none that nobody wrote. A version that is being written may show.
+//! A page shows each version that was certainly there all the while: its write was acknowledged
+//! before the page was requested, and nothing that may have come earlier than the page's end
+//! removes it. It shows no version whose deletion was acknowledged before, and none that nobody
+//! wrote. A version that is being written may show.
 
 use std::collections::BTreeSet;
 
@@ -41,14 +42,16 @@ fn wrote(event: &Event, shown: &Shown) -> bool {
     }
 }
 
-/// Returns the errors of a page. `expires` is true if lifecycle rules remove versions that are not current.
+/// Returns the errors of a page. `expires` is true if lifecycle rules remove versions that are not
+/// current.
 pub fn fault(page: &Page, history: &[Event], expires: bool) -> Option<String> {
     let (from, to) = page.between;
     let ids: BTreeSet<VersionId> = page.shown.iter().map(|shown| shown.id).collect();
     if ids.len() != page.shown.len() {
         return Some("a version is shown twice".into());
     }
-    // A lost write may have become a version in front of the latest one. See docs/internals/versions.md.
+    // A lost write may have become a version in front of the latest one. See
+    // docs/internals/versions.md.
     let latest = page.shown.iter().position(|shown| shown.is_latest);
     let acknowledged = |shown: &Shown| {
         history.iter().any(|event| {

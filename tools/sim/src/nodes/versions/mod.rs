@@ -1,5 +1,6 @@
-//! A bucket whose versioning is enabled and suspended, or which gets object lock, while clients write, delete, hold and
-//! read versions of its objects through any machine. Lifecycle rules may remove versions that are not current.
+//! A bucket whose versioning is enabled and suspended, or which gets object lock, while clients
+//! write, delete, hold and read versions of its objects through any machine. Lifecycle rules may
+//! remove versions that are not current.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -55,14 +56,16 @@ pub const DAY: Duration = Duration::from_secs(20);
 /// The settings of the bucket in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind {
-    /// True if the bucket gets object lock. Otherwise versioning is enabled and suspended again and again.
+    /// True if the bucket gets object lock. Otherwise versioning is enabled and suspended again and
+    /// again.
     pub locks: bool,
     /// True if a lifecycle rule removes versions that are not current.
     pub expires: bool,
 }
 
 impl Kind {
-    /// Returns the kind of the run of a seed, or none. The choice leaves all other choices of the seed as they are.
+    /// Returns the kind of the run of a seed, or none. The choice leaves all other choices of the
+    /// seed as they are.
     pub fn of(seed: u64) -> Option<Kind> {
         let mut rng = Rng::new(seed ^ 0x7665_7273_696f_6e73);
         rng.chance(40).then(|| Kind {
@@ -150,7 +153,8 @@ impl Versions {
         all().count() >= MOST || all().filter(is_lost).count() >= MOST_LOST
     }
 
-    /// Notes that an answer named a version. Returns true if another answer named it with other content.
+    /// Notes that an answer named a version. Returns true if another answer named it with other
+    /// content.
     fn name(&mut self, key: &'static str, id: VersionId, stored: Stored) -> bool {
         let named = self.named.entry(key).or_default().entry(id).or_default();
         named.insert(stored);

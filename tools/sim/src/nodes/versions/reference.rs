@@ -79,8 +79,8 @@ pub struct Event {
     pub reply: Option<(u64, Reply)>,
 }
 
-/// Returns true if an operation that was called then may follow older settings: no enabling of versioning was
-/// acknowledged before, after all suspensions.
+/// Returns true if an operation that was called then may follow older settings: no enabling of
+/// versioning was acknowledged before, after all suspensions.
 pub(super) fn is_early(history: &[Event], called: u64) -> bool {
     let suspends = history.iter().filter(|event| event.call == Call::Suspend);
     let last = suspends.map(|event| event.reply.map_or(u64::MAX, |(at, _)| at));
@@ -138,11 +138,12 @@ impl Told {
         }
     }
 
-    /// Returns the states that an operation may leave. `is_early` is true if it began before versioning was
-    /// acknowledged to be enabled.
+    /// Returns the states that an operation may leave. `is_early` is true if it began before
+    /// versioning was acknowledged to be enabled.
     ///
-    /// A write without an answer may come back where no version is left. Then a listing puts a delete marker above
-    /// it: the deletion of a null version may leave the same row as the deletion of an object by older settings.
+    /// A write without an answer may come back where no version is left. Then a listing puts a
+    /// delete marker above it: the deletion of a null version may leave the same row as the
+    /// deletion of an object by older settings.
     pub fn after(
         &self,
         state: &State,
@@ -244,9 +245,10 @@ impl Told {
         took_effect.into_iter().chain(kept).collect()
     }
 
-    /// Returns the states that a deletion without an answer may leave: a delete marker with an id that was seen later, which need
-    /// not be the current version, one that replaces the null version, or nothing at all in a bucket without versions.
-    /// Lifecycle rules may remove a delete marker before anybody sees its id.
+    /// Returns the states that a deletion without an answer may leave: a delete marker with an id
+    /// that was seen later, which need not be the current version, one that replaces the null
+    /// version, or nothing at all in a bucket without versions. Lifecycle rules may remove a delete
+    /// marker before anybody sees its id.
     fn after_lost_deletion(&self, state: &State) -> Vec<State> {
         let ids = self.markers.iter().copied().chain([VersionId::Null]);
         let ids = ids.chain(self.expires.then_some(UNSEEN_ID));

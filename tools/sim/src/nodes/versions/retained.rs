@@ -1,7 +1,7 @@
 //! The check that nothing removes a retained version before its time.
 //!
-//! Clocks are wrong by seconds, and one of them by minutes. So a version may be gone a little early by the right time,
-//! but never by more than clocks that count as right differ.
+//! Clocks are wrong by seconds, and one of them by minutes. So a version may be gone a little early
+//! by the right time, but never by more than clocks that count as right differ.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use archipel_model::VersionId;
 use super::reference::{Call, Reply};
 use crate::nodes::world::World;
 
-/// A clock that is wrong by 5 s is not corrected. A correction may be wrong by half of the longest exchange that counts.
+/// A clock that is wrong by 5 s is not corrected. A correction may be wrong by half of the longest
+/// exchange that counts.
 const SLACK_MS: u64 = 8_000;
 
 /// A retention that was acknowledged. Times are right, in milliseconds since 1970.
@@ -29,7 +30,8 @@ impl Retained {
         self.0.entry((key, id)).or_default().push(retention);
     }
 
-    /// Returns a retention that was acknowledged before a request began and lasts beyond its answer.
+    /// Returns a retention that was acknowledged before a request began and lasts beyond its
+    /// answer.
     fn lasting(&self, key: &'static str, id: VersionId, began: u64, now: u64) -> Option<u64> {
         let of = self.0.get(&(key, id)).into_iter().flatten();
         let mut lasting = of.filter(|retention| {
@@ -45,7 +47,8 @@ pub fn right_millis(world: &World) -> u64 {
     first.map_or(0, |machine| machine.clock.right_millis())
 }
 
-/// Judges an answer to a request that began at a time: a deletion that took effect, and a read that found nothing.
+/// Judges an answer to a request that began at a time: a deletion that took effect, and a read that
+/// found nothing.
 pub fn judge(world: &World, key: &'static str, call: Call, reply: Reply, began: u64) {
     let now = right_millis(world);
     let id = match (call, reply) {

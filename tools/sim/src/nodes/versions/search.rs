@@ -1,5 +1,5 @@
-//! A search for an order of operations that agrees with the [promises](super::reference). It is that of
-//! [`linear`](crate::linear), for the whole list of versions instead of one value.
+//! A search for an order of operations that agrees with the [promises](super::reference). It is
+//! that of [`linear`](crate::linear), for the whole list of versions instead of one value.
 
 use std::collections::HashSet;
 
@@ -24,9 +24,9 @@ pub enum Answer {
     CutOff,
 }
 
-/// Searches for an order that explains a history of one key, which has no versions at first. `shown` are versions that
-/// listings showed. `expires` is true if lifecycle rules remove versions that are not current. Refuses histories longer
-/// than [`MAX_EVENTS`].
+/// Searches for an order that explains a history of one key, which has no versions at first.
+/// `shown` are versions that listings showed. `expires` is true if lifecycle rules remove versions
+/// that are not current. Refuses histories longer than [`MAX_EVENTS`].
 pub fn explain(history: &[Event], shown: &[(VersionId, Stored)], expires: bool) -> Answer {
     assert!(history.len() <= MAX_EVENTS, "the history is too long");
     let told = Told::of(history, shown, expires);

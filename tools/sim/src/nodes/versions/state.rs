@@ -1,4 +1,5 @@
-//! The state of the [reference model](super::reference): the versions of a key, and what changes them.
+//! The state of the [reference model](super::reference): the versions of a key, and what changes
+//! them.
 
 use archipel_base::Stamp;
 use archipel_model::VersionId;
@@ -69,8 +70,8 @@ impl State {
         next
     }
 
-    /// Returns the states after the deletion of a version. If it was the current one, the newest of those that are
-    /// left is. When a lost write of the null version came is not known.
+    /// Returns the states after the deletion of a version. If it was the current one, the newest of
+    /// those that are left is. When a lost write of the null version came is not known.
     pub fn deleted(&self, id: VersionId) -> Vec<State> {
         let mut next = self.without(id);
         if self.newest() != Some(id) {
@@ -113,8 +114,8 @@ impl State {
         Some(next)
     }
 
-    /// Returns the state after a write without an answer. One by older settings is refused by most replicas, but one
-    /// replica may have it, and a reader that finds it there has to complete it.
+    /// Returns the state after a write without an answer. One by older settings is refused by most
+    /// replicas, but one replica may have it, and a reader that finds it there has to complete it.
     pub fn with_lost(&self, id: VersionId, value: u32, is_early: bool) -> Option<State> {
         if id != VersionId::Null || !is_early || self.mode != Mode::Enabled {
             return self.with(id, Some(value));
@@ -130,8 +131,9 @@ impl State {
         })
     }
 
-    /// Returns the state if a lost write never becomes the current version, but is kept as another one. A minority had
-    /// it when another operation wrote the current version again, or a newer one.
+    /// Returns the state if a lost write never becomes the current version, but is kept as another
+    /// one. A minority had it when another operation wrote the current version again, or a newer
+    /// one.
     pub fn kept_aside(mut self) -> State {
         if let Some(written) = self.versions.last_mut() {
             written.aside = true;
@@ -139,8 +141,8 @@ impl State {
         self
     }
 
-    /// Returns one state for all that nothing can tell apart without deletions of versions: only the current one has a
-    /// place.
+    /// Returns one state for all that nothing can tell apart without deletions of versions: only
+    /// the current one has a place.
     pub fn without_places(&self) -> State {
         let mut all = self.clone();
         let newest = self.newest();

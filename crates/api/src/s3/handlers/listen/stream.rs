@@ -1,7 +1,7 @@
 //! The body of an answer to a client that listens: a document a line, as events happen.
 //!
-//! It ends when the client may not listen any more, and when the client was too slow. Nothing is sent
-//! that was not decided about a moment ago.
+//! It ends when the client may not listen any more, and when the client was too slow. Nothing is
+//! sent that was not decided about a moment ago.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -122,7 +122,8 @@ async fn of_all(
         let is_seen = match decided.get(&event.bucket_id) {
             Some(is_seen) => *is_seen,
             None => {
-                // A bucket that cannot be found is most likely deleted. Its events are not seen; others are.
+                // A bucket that cannot be found is most likely deleted. Its events are not seen;
+                // others are.
                 let found = call.model.find_bucket(&event.bucket).await.ok().flatten();
                 let found = found.filter(|bucket| bucket.id == event.bucket_id);
                 found.is_some_and(|bucket| on.covers(call, &bucket))

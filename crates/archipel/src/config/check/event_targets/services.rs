@@ -221,7 +221,8 @@ impl One<'_> {
         })
     }
 
-    /// Returns the certificates that count, for a kind whose scheme does not tell whether it speaks TLS.
+    /// Returns the certificates that count, for a kind whose scheme does not tell whether it speaks
+    /// TLS.
     fn trust_by_key(&mut self) -> Option<Trust> {
         let tls = self.target.tls.unwrap_or(false);
         self.trust(tls, "set tls = true, or remove ca_file")

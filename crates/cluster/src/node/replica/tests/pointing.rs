@@ -53,8 +53,9 @@ async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
     }
 }
 
-/// A replica missed the pointing row. It could get that row later, live and without an intent, and promise
-/// another operation to end it, too. So it does not accept the write that ends the row, from anyone.
+/// A replica missed the pointing row. It could get that row later, live and without an intent, and
+/// promise another operation to end it, too. So it does not accept the write that ends the row,
+/// from anyone.
 #[tokio::test]
 async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_ends_it() {
     let (node, _engine) = alone(ASIDE).await;
@@ -88,7 +89,8 @@ async fn a_replica_that_lacks_the_pointing_row_does_not_accept_the_write_that_en
     assert_eq!(aside(&node).await, Some(INTENT));
 }
 
-/// A completion from long ago reaches a store that has just joined. A quorum tells that the upload is over.
+/// A completion from long ago reaches a store that has just joined. A quorum tells that the upload
+/// is over.
 #[tokio::test]
 async fn a_value_is_accepted_once_the_pointing_row_is_known_to_be_over() {
     let (node, _engine) = alone(ASIDE).await;
@@ -106,8 +108,8 @@ async fn a_value_is_accepted_once_the_pointing_row_is_known_to_be_over() {
     assert_eq!(node.read(&key("aside")).await.unwrap(), None);
 }
 
-/// A deletion of the current version may make a null version current that a minority holds, of a completion
-/// without an answer. It has another id than the completion, and yet the upload is over.
+/// A deletion of the current version may make a null version current that a minority holds, of a
+/// completion without an answer. It has another id than the completion, and yet the upload is over.
 #[tokio::test]
 async fn a_later_write_marks_a_live_row_that_its_value_names() {
     let (node, _engine) = alone(ASIDE).await;
@@ -131,8 +133,8 @@ async fn a_later_write_marks_a_live_row_that_its_value_names() {
     assert_eq!(aside(&node).await, Some(INTENT));
 }
 
-/// An abort writes the object as it is. An earlier upload may have become that object, and its row may be
-/// gone for long.
+/// An abort writes the object as it is. An earlier upload may have become that object, and its row
+/// may be gone for long.
 #[tokio::test]
 async fn an_abort_needs_no_row_of_the_upload_that_became_the_object() {
     let (node, _engine) = alone(ASIDE).await;

@@ -64,8 +64,8 @@ async fn about_to_be_wiped() -> Cluster {
     next.config.live[0][0].incarnation += 1;
     let wiped = node.clone();
     *engine.meanwhile.lock() = Some(Box::new(move || {
-        // A store without threads of its own never waits. A wipe asks it more often than tokio lets a
-        // task go on at a time.
+        // A store without threads of its own never waits. A wipe asks it more often than tokio lets
+        // a task go on at a time.
         let learning = unconstrained(wiped.epochs.learn(wiped.store(), next));
         learning.now_or_never().unwrap().unwrap();
     }));
@@ -101,8 +101,8 @@ const FENCES: Hooks = Hooks {
     ..Hooks::NONE
 };
 
-/// Creates a node with an open fence. After its next view of the rows a write passes the fence, and the fence
-/// closes.
+/// Creates a node with an open fence. After its next view of the rows a write passes the fence, and
+/// the fence closes.
 async fn about_to_close() -> Cluster {
     let engine = Arc::new(Interrupted::default());
     let options = StoreOptions {
@@ -134,8 +134,8 @@ async fn about_to_close() -> Cluster {
     node
 }
 
-/// The rows as they were before the write, and the fence as it was after it, would say that there is nothing
-/// and that nothing will come.
+/// The rows as they were before the write, and the fence as it was after it, would say that there
+/// is nothing and that nothing will come.
 #[tokio::test(start_paused = true)]
 async fn a_look_behind_a_fence_sees_the_fence_and_the_rows_in_one_view() {
     let (object, fence) = (key("a"), key("fence"));

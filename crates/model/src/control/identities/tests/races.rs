@@ -99,7 +99,8 @@ async fn a_user_is_not_created_with_a_policy_that_is_gone() {
     }
 }
 
-/// A policy that is attached to a group may deny something, so a group with a policy is not deleted.
+/// A policy that is attached to a group may deny something, so a group with a policy is not
+/// deleted.
 #[tokio::test(start_paused = true)]
 async fn a_group_that_gets_a_policy_or_a_user_is_not_deleted() {
     let world = world().await;

@@ -65,8 +65,8 @@ async fn a_bucket_that_cannot_be_lowered_leaves_no_other_one_half_done() {
     }
 }
 
-/// The node that lowers a bucket dies before the fences hold the lower shares. A write that began before
-/// that goes through them.
+/// The node that lowers a bucket dies before the fences hold the lower shares. A write that began
+/// before that goes through them.
 #[tokio::test(start_paused = true)]
 async fn what_the_fences_of_a_bucket_still_allow_is_not_lent() {
     let (world, models, key) = nodes().await;
@@ -145,8 +145,8 @@ async fn a_quota_counts_soon_if_the_node_dies_that_sets_it() {
     assert!(!ann.is_undivided && ann.quota == Some(quota));
 }
 
-/// A node sees that the user has no quota, and stalls. Meanwhile the quota is set again, and the bucket's portion
-/// fits it.
+/// A node sees that the user has no quota, and stalls. Meanwhile the quota is set again, and the
+/// bucket's portion fits it.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stalls_lifts_no_quota_that_was_set_since() {
     let (world, models, key) = nodes().await;

@@ -40,7 +40,8 @@ pub(super) fn numbers_of(value: &Value) -> Option<Numbers> {
     Some((u32::from_be_bytes(metadata), u32::from_be_bytes(payload)))
 }
 
-/// Returns the state of the object's row that makes the death of a version final, if a promise tells it.
+/// Returns the state of the object's row that makes the death of a version final, if a promise
+/// tells it.
 fn final_death(rules: Rules, promises: &Promises<'_>, name: VersionName) -> Option<Option<Value>> {
     let dead = || versions::kill(rules, promises, name);
     promises.know(name).then(dead).flatten()

@@ -90,7 +90,8 @@ fn writes_follow_the_settings_once_those_are_acknowledged() {
     ]));
 }
 
-/// A reader may complete a write of the null version that began before versioning was enabled for good.
+/// A reader may complete a write of the null version that began before versioning was enabled for
+/// good.
 #[test]
 fn a_lost_write_by_older_settings_may_show_late() {
     let (lost, enabling) = ((put(1, NULL).0, None), (Call::Enable, None));
@@ -240,8 +241,8 @@ fn a_lost_write_may_have_replaced_the_null_version() {
     ));
 }
 
-/// The null version was the only one, and was deleted. Then a deletion without an answer came back, and a listing put
-/// a delete marker above it.
+/// The null version was the only one, and was deleted. Then a deletion without an answer came back,
+/// and a listing put a delete marker above it.
 #[test]
 fn a_write_that_comes_back_to_an_empty_key_gets_a_delete_marker() {
     let lost = (Call::Delete, None);
@@ -257,8 +258,9 @@ fn a_write_that_comes_back_to_an_empty_key_gets_a_delete_marker() {
     assert!(!is_possible(&[&one_left[..], &two_markers].concat()));
 }
 
-/// A minority has a write without an answer. Another write with the same condition does not see it, and takes effect;
-/// or a decision about another version writes the current one again. Both keep the lost write as a version.
+/// A minority has a write without an answer. Another write with the same condition does not see it,
+/// and takes effect; or a decision about another version writes the current one again. Both keep
+/// the lost write as a version.
 #[test]
 fn a_lost_write_may_be_kept_beside_the_current_version() {
     let if_one = |value| Call::Put {
@@ -294,7 +296,8 @@ fn a_lost_write_may_be_kept_beside_the_current_version() {
     assert!(!is_possible(&never_met), "its condition was never met");
 }
 
-/// The first write of a key is lost, and so is a write of the null version from before versions were enabled.
+/// The first write of a key is lost, and so is a write of the null version from before versions
+/// were enabled.
 #[test]
 fn a_lost_null_version_may_be_kept_beside_the_current_version() {
     let create = |value| Call::Put {
