@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::{Outcome, http};
+use crate::{Outcome, http, process};
 
 /// An S3 endpoint with its credentials.
 #[derive(Clone)]
@@ -220,6 +220,12 @@ impl Endpoint {
             "{host}:{}",
             url.port_or_known_default().unwrap_or(80)
         ))
+    }
+
+    /// Returns the processor time that the server has used, in seconds; 0 if it is not on this
+    /// machine.
+    pub fn cpu(&self) -> f64 {
+        self.pid.and_then(process::cpu_seconds).unwrap_or_default()
     }
 
     /// Returns the number of file syncs of the server so far: the sum of its counters of syncs and

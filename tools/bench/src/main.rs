@@ -14,6 +14,7 @@
 //! - [`results`], [`machine`]: the results and their machine
 //! - [`lab`]: experiments on servers started in an emulated network, Archipel and others
 //! - [`process`]: processor time of a process
+//! - [`volume`]: a file system of a server's own
 //! - [`page`]: results as one page, with plots
 //! - [`report`]: the table and the JSON of `node`
 
@@ -36,6 +37,7 @@ mod process;
 mod report;
 mod results;
 mod s3;
+mod volume;
 
 #[derive(Parser)]
 #[command(about = "Load against an S3 endpoint; each figure stands beside its limit")]
@@ -70,6 +72,8 @@ enum Command {
     K2v(experiments::k2v::Args),
     /// Count the flushes and the bytes that reach the disk for a PUT (needs root)
     Disk(experiments::disk::Args),
+    /// Store many objects on a node with little memory or a slow disk (needs root)
+    SmallMachine(experiments::small_machine::Args),
     /// Start Archipel in an emulated network and run an experiment there (needs root)
     Lab(lab::Args),
     /// Run the same experiment on Archipel and others, in turn, in the same network (needs root)
@@ -100,6 +104,7 @@ impl Command {
             Self::Encrypted(args) => experiments::encrypted::run(args).await,
             Self::K2v(args) => experiments::k2v::run(args).await,
             Self::Disk(args) => experiments::disk::run(args).await,
+            Self::SmallMachine(args) => experiments::small_machine::run(args).await,
             Self::List(args) => experiments::list::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Peers(args) => lab::peers(args).await,

@@ -5,7 +5,6 @@
 //! and the rates show processor time rather than the disk.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +16,7 @@ use crate::body::Filler;
 use crate::endpoint::{Demo, Endpoint};
 use crate::experiments::first_serial;
 use crate::http::Client;
-use crate::process;
+use crate::volume::{Counts, Volume};
 
 /// The first loads of a server touch parts of the disk that it has not used before.
 const WARM_UP: u64 = 200;
@@ -56,7 +55,7 @@ pub async fn run(args: &Args) -> Outcome<()> {
     println!("{HEADER}");
     for size in &args.sizes {
         for binary in &args.binaries {
-            let volume = Volume::make(args)?;
+            let volume = Volume::make(&args.folder, args.gib)?;
             let outcome = measure(args, binary, *size, &volume).await;
             drop(volume);
             outcome?;
@@ -78,7 +77,7 @@ async fn measure(args: &Args, binary: &Path, size: usize, volume: &Volume) -> Ou
     let lone = |first: u64, count: u64| load.clone().run(1, first, count, u64::MAX);
     lone(0, WARM_UP).await?;
     let counts = volume.counts()?;
-    let cpu = demo.cpu();
+    let cpu = demo.endpoint.cpu();
     let started = Instant::now();
     lone(WARM_UP, args.lone).await?;
     let seconds = started.elapsed().as_secs_f64();
@@ -95,7 +94,13 @@ async fn measure(args: &Args, binary: &Path, size: usize, volume: &Volume) -> Ou
             1000.0 * cpu / puts
         );
     };
-    row("one client", args.lone, seconds, used, demo.cpu() - cpu);
+    row(
+        "one client",
+        args.lone,
+        seconds,
+        used,
+        demo.endpoint.cpu() - cpu,
+    );
     for (what, first, keys) in [
         ("new keys", 1 << 32, u64::MAX),
         ("replaced keys", 1 << 33, args.keys),
@@ -103,22 +108,15 @@ async fn measure(args: &Args, binary: &Path, size: usize, volume: &Volume) -> Ou
         if keys < u64::MAX {
             load.clone().run(args.clients, first, keys, keys).await?;
         }
-        let (counts, cpu, started) = (volume.counts()?, demo.cpu(), Instant::now());
+        let (counts, cpu, started) = (volume.counts()?, demo.endpoint.cpu(), Instant::now());
         load.clone()
             .run(args.clients, first, args.count, keys)
             .await?;
         let seconds = started.elapsed().as_secs_f64();
         let used = volume.counts()?.since(counts);
-        row(what, args.count, seconds, used, demo.cpu() - cpu);
+        row(what, args.count, seconds, used, demo.endpoint.cpu() - cpu);
     }
     demo.stop().await
-}
-
-impl Demo {
-    fn cpu(&self) -> f64 {
-        let pid = self.endpoint.pid;
-        pid.and_then(process::cpu_seconds).unwrap_or_default()
-    }
 }
 
 #[derive(Clone)]
@@ -157,110 +155,4 @@ impl Load {
         }
         Ok(())
     }
-}
-
-/// The counts of a block device since it was made.
-#[derive(Clone, Copy)]
-struct Counts {
-    bytes: u64,
-    flushes: u64,
-}
-
-impl Counts {
-    fn since(self, before: Counts) -> Counts {
-        Counts {
-            bytes: self.bytes - before.bytes,
-            flushes: self.flushes - before.flushes,
-        }
-    }
-}
-
-/// A file system on a loop device.
-struct Volume {
-    image: PathBuf,
-    device: String,
-    mount_point: PathBuf,
-}
-
-impl Volume {
-    fn make(args: &Args) -> Outcome<Volume> {
-        let image = args
-            .folder
-            .join(format!("bench-disk-{}.image", std::process::id()));
-        std::fs::File::create(&image)?.set_len(args.gib << 30)?;
-        let mount_point = image.with_extension("mounted");
-        std::fs::create_dir_all(&mount_point)?;
-        let mut volume = Volume {
-            device: String::new(),
-            image,
-            mount_point,
-        };
-        let image = volume.image.display().to_string();
-        // Nothing is written in the background, which would count.
-        call(
-            "mkfs.ext4",
-            &[
-                "-q",
-                "-F",
-                "-E",
-                "lazy_itable_init=0,lazy_journal_init=0",
-                &image,
-            ],
-        )?;
-        volume.device = call("losetup", &["--find", "--show", &image])?;
-        let mounted = volume.mount_point.display().to_string();
-        call("mount", &[&volume.device, &mounted])?;
-        Ok(volume)
-    }
-
-    /// Returns the counts of the device, after all that was written has reached it.
-    fn counts(&self) -> Outcome<Counts> {
-        let name = self.device.trim_start_matches("/dev/");
-        let table = std::fs::read_to_string("/proc/diskstats")?;
-        let line = table
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>())
-            .find(|fields| fields.get(2) == Some(&name))
-            .ok_or("the kernel has no counts of the loop device")?;
-        // Documentation/admin-guide/iostats.rst of the kernel: fields 7 and 16 after the name.
-        let field = |at: usize| -> Outcome<u64> {
-            Ok(line
-                .get(at + 2)
-                .ok_or("the kernel counts no flushes")?
-                .parse()?)
-        };
-        Ok(Counts {
-            bytes: field(7)? * 512,
-            flushes: field(16)?,
-        })
-    }
-}
-
-impl Drop for Volume {
-    fn drop(&mut self) {
-        let mounted = self.mount_point.display().to_string();
-        let ends: [(&str, &[&str]); 2] = [
-            ("umount", &["-l", &mounted]),
-            ("losetup", &["-d", &self.device]),
-        ];
-        for (program, arguments) in ends {
-            if let Err(error) = call(program, arguments) {
-                eprintln!("{error}");
-            }
-        }
-        let _ = std::fs::remove_dir(&self.mount_point);
-        let _ = std::fs::remove_file(&self.image);
-    }
-}
-
-fn call(program: &str, arguments: &[&str]) -> Outcome<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|e| format!("{program}: {e}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{program} failed (it needs root): {text}").into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

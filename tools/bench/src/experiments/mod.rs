@@ -10,6 +10,7 @@
 //! | [`beside`] | the link usage of a large upload, and the latency of small reads beside it |
 //! | [`k2v`] | small items: single inserts beside batches, reads, and open polls |
 //! | [`disk`] | flushes and bytes that reach the disk for a PUT |
+//! | [`small_machine`] | one node with little memory or a slow disk |
 //! | [`versioned`] | what versions cost, and whether many of one key cost more |
 //! | [`encrypted`] | what encryption at rest costs |
 //! | [`expiry`] | the latency of clients while a lifecycle rule deletes many objects |
@@ -32,6 +33,7 @@ pub mod lat;
 pub mod list;
 pub mod mixed;
 mod puts;
+pub mod small_machine;
 pub mod ttfb;
 pub mod versioned;
 

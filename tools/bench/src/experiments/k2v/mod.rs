@@ -145,11 +145,7 @@ async fn insert(
         false => (args.clients, 1),
         true => (args.batch_clients, args.batch),
     };
-    let (kind, size, stride) = (
-        ["single", "batch"][usize::from(by_batch)],
-        args.size,
-        clients * step,
-    );
+    let (size, stride) = (args.size, clients * step);
     let mut tasks = JoinSet::new();
     for client in 0..clients {
         let endpoint = endpoints.get(client as usize % endpoints.len());
@@ -160,25 +156,8 @@ async fn insert(
             let (mut client, mut times) = (Client::connect(&endpoint).await?, Times::new()?);
             for start in starts {
                 let (method, request) = match by_batch {
-                    false => {
-                        let (pk, sk) = name(run, kind, start);
-                        let body = value(size, start);
-                        (
-                            Method::PUT,
-                            Ask {
-                                body,
-                                ..Ask::item(&pk, &sk)
-                            },
-                        )
-                    }
-                    true => {
-                        let numbers = start..(start + step).min(end);
-                        let items = numbers.map(|number| {
-                            let text = base64(&value(size, number));
-                            (name(run, kind, number), None, text)
-                        });
-                        (Method::POST, Ask::bucket("", batch(items)))
-                    }
+                    false => single_insertion(run, start, size),
+                    true => batch_insertion(run, start..(start + step).min(end), size),
                 };
                 let began = Instant::now();
                 let answer = ask(&mut client, method, &request).await;
@@ -193,6 +172,25 @@ async fn insert(
         all.merge(times??)?;
     }
     Ok(all)
+}
+
+/// Returns the request that inserts one item.
+fn single_insertion(run: u64, number: u64, size: usize) -> (Method, Ask) {
+    let (pk, sk) = name(run, "single", number);
+    let request = Ask {
+        body: value(size, number),
+        ..Ask::item(&pk, &sk)
+    };
+    (Method::PUT, request)
+}
+
+/// Returns the request that inserts the items with these numbers at once.
+fn batch_insertion(run: u64, numbers: std::ops::Range<u64>, size: usize) -> (Method, Ask) {
+    let items = numbers.map(|number| {
+        let text = base64(&value(size, number));
+        (name(run, "batch", number), None, text)
+    });
+    (Method::POST, Ask::bucket("", batch(items)))
 }
 
 fn base64(bytes: &[u8]) -> String {
