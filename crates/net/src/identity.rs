@@ -34,7 +34,7 @@ const SPKI_PREFIX: [u8; 12] = [
 pub(crate) const ALPN: &[u8] = b"archipel/1";
 /// The label of the TLS exporter.
 pub(crate) const LABEL: &[u8] = b"EXPORTER archipel cluster secret";
-/// The size of a proof and of its keying material.
+/// The size of a proof, of its keying material, and of a derived key.
 pub(crate) const PROOF_BYTES: usize = 32;
 
 /// The number of secrets that a node knows at most.
@@ -49,6 +49,8 @@ pub struct Identity {
     key: Arc<CertifiedKey>,
     /// The secrets: the present one, and another that is still taken or already.
     secrets: [hmac::Key; SECRETS],
+    /// The key of which keys for other purposes are derived.
+    root: hmac::Key,
 }
 
 impl fmt::Debug for Identity {
@@ -81,6 +83,7 @@ impl Identity {
             node,
             key: Arc::new(CertifiedKey::new(vec![spki], signing)),
             secrets: [secret, secret].map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)),
+            root: hmac::Key::new(hmac::HMAC_SHA256, pkcs8),
         })
     }
 
@@ -96,6 +99,14 @@ impl Identity {
         self.node
     }
 
+    /// Returns a secret key for one purpose. It is derived from the node's own key, and is the same
+    /// in each run of the node.
+    pub(crate) fn derive(&self, purpose: &[u8]) -> [u8; PROOF_BYTES] {
+        let mut key = [0; PROOF_BYTES];
+        key.copy_from_slice(hmac::sign(&self.root, purpose).as_ref());
+        key
+    }
+
     /// Returns the proofs of the secrets by one side of the session with this keying material.
     pub(crate) fn prove(&self, side: Side, keying: &[u8; PROOF_BYTES]) -> Proofs {
         let message = proof_message(side, keying);
@@ -106,7 +117,8 @@ impl Identity {
         })
     }
 
-    /// Returns which secret a proof of the other side proves. The time does not depend on the proof.
+    /// Returns which secret a proof of the other side proves. The time does not depend on the
+    /// proof.
     pub(crate) fn verify(
         &self,
         side: Side,

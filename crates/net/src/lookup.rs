@@ -1,8 +1,8 @@
 //! Lookups of host names.
 //!
-//! The system's resolver blocks a thread until it answers, although nobody waits any more: for 10 to 20 s if
-//! its servers are cut off. The process has few threads for blocking work, and pieces of uploads are hashed on
-//! them. So at most two of them ever look up names.
+//! The system's resolver blocks a thread until it answers, although nobody waits any more: for 10
+//! to 20 s if its servers are cut off. The process has few threads for blocking work, and pieces of
+//! uploads are hashed on them. So at most two of them ever look up names.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,8 +33,8 @@ pub async fn look_up(host: &str, time_limit: Duration) -> Result<Vec<SocketAddr>
     on_free_thread(&FREE, time_limit, lookup).await
 }
 
-/// Runs a lookup once a thread is free. The thread is taken until the lookup has ended, also after the
-/// time limit.
+/// Runs a lookup once a thread is free. The thread is taken until the lookup has ended, also after
+/// the time limit.
 async fn on_free_thread(
     free: &'static Semaphore,
     time_limit: Duration,
@@ -57,6 +57,12 @@ async fn on_free_thread(
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the name is not found in time".into()),
     }
+}
+
+/// Takes all threads until the result is dropped, as lookups do to which the resolver gives no answer.
+#[cfg(test)]
+pub(crate) async fn take_all_threads() -> tokio::sync::SemaphorePermit<'static> {
+    FREE.acquire_many(THREADS as u32).await.unwrap()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod admission;
 mod carrier;
+mod dial;
 mod link;
 mod refusals;
 #[cfg(test)]
@@ -26,14 +27,15 @@ use crate::error::Error;
 use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport};
 use admission::Admission;
 pub use carrier::{Carrier, Connection, Figures, Lane};
+use dial::Reached;
 use link::Link;
 use refusals::Refusals;
 pub use usage::{Usage, UsageGuard};
 
 /// The limit of streams that wait to be accepted.
 const WAITING: usize = 1024;
-/// The time limit for reaching a name and proving the secret there, which all its addresses share. A
-/// peer that dials this node has as long to prove the secret.
+/// The time limit for reaching a name and proving the secret there, which all its addresses share.
+/// A peer that dials this node has as long to prove the secret.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most peers without a connection whose counts are kept: more than a cluster has nodes.
@@ -54,6 +56,7 @@ struct Inner<C: Carrier> {
     /// The dials in progress. All callers of a peer share one and its outcome. A peer with other
     /// addresses is dialled at once: nobody waits for an address that it has left.
     dialling: Mutex<HashMap<(Peer, Lane), Dial>>,
+    reached: Reached,
     counts: Mutex<BTreeMap<NodeId, PeerCounts>>,
     /// The counter that spreads content over its lanes.
     content: AtomicU64,
@@ -99,6 +102,7 @@ impl<C: Carrier> Pool<C> {
             closed: watch::Sender::new(false),
             links: Mutex::default(),
             dialling: Mutex::default(),
+            reached: Reached::default(),
             counts: Mutex::default(),
             content: AtomicU64::new(0),
             admission: Admission::default(),

@@ -8,6 +8,7 @@ mod connection;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -19,6 +20,8 @@ use parking_lot::RwLock;
 use quinn::congestion::{ControllerFactory, CubicConfig};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, ServerConfig, TransportConfig, VarInt};
+use quinn_proto::HashedConnectionIdGenerator;
+use ring::hmac;
 
 use crate::identity::Identity;
 use crate::pool::Pool;
@@ -50,6 +53,10 @@ const SOCKET_BYTES: usize = 4 << 20;
 const LOOPBACK_MTU: u16 = 6500;
 /// The pause before a node listens again whose socket failed.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The purposes of the keys that a node has in all its runs, so that it recognises, after a crash,
+/// the packets of connections that it has lost, and their other ends its answer that it has.
+const OF_IDS: &[u8] = b"archipel quic connection ids 1";
+const OF_RESETS: &[u8] = b"archipel quic stateless resets 1";
 
 /// QUIC connections of one node.
 pub type QuicTransport = Pool<Quic>;
@@ -90,7 +97,7 @@ impl Quic {
         let tls = QuicServerConfig::try_from(tls).map_err(|error| text(&error))?;
         let mut server = ServerConfig::with_crypto(Arc::new(tls));
         server.transport_config(transport.clone());
-        let endpoint = endpoint_on(&socket, &server).map_err(|error| text(&error))?;
+        let endpoint = endpoint_on(&socket, &server, &identity).map_err(|error| text(&error))?;
         Ok(Quic {
             identity,
             endpoint: RwLock::new(endpoint),
@@ -105,23 +112,39 @@ impl Quic {
         self.endpoint.read().clone()
     }
 
-    /// Listens again after the endpoint ended because the socket failed. All connections of that endpoint
-    /// are broken, and it takes no more.
+    /// Listens again after the endpoint ended because the socket failed. All connections of that
+    /// endpoint are broken, and it takes no more.
     async fn listen_again(&self) {
         tracing::error!(
             "the socket of QUIC failed, so all its connections broke; it listens again"
         );
         tokio::time::sleep(AGAIN).await;
-        match endpoint_on(&self.socket, &self.server) {
+        match endpoint_on(&self.socket, &self.server, &self.identity) {
             Ok(endpoint) => *self.endpoint.write() = endpoint,
             Err(error) => tracing::error!(%error, "QUIC cannot listen again"),
         }
     }
 }
 
-fn endpoint_on(socket: &UdpSocket, server: &ServerConfig) -> io::Result<Endpoint> {
-    let (config, runtime) = (EndpointConfig::default(), Arc::new(quinn::TokioRuntime));
+fn endpoint_on(
+    socket: &UdpSocket,
+    server: &ServerConfig,
+    identity: &Identity,
+) -> io::Result<Endpoint> {
+    let (config, runtime) = (endpoint_config(identity), Arc::new(quinn::TokioRuntime));
     Endpoint::new(config, Some(server.clone()), socket.try_clone()?, runtime)
+}
+
+/// Returns the configuration of an endpoint that tells the other ends of connections which an
+/// earlier run of the node has lost. They would wait for `SILENCE`. It answers no other packets of
+/// strangers, because the ids of its connections bear the mark of a key.
+fn endpoint_config(identity: &Identity) -> EndpointConfig {
+    let [a, b, c, d, e, f, g, h, ..] = identity.derive(OF_IDS);
+    let of_ids = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    let of_resets = hmac::Key::new(hmac::HMAC_SHA256, &identity.derive(OF_RESETS));
+    let mut config = EndpointConfig::new(Arc::new(of_resets));
+    config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(of_ids)));
+    config
 }
 
 fn socket(address: SocketAddr) -> io::Result<UdpSocket> {

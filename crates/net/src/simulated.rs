@@ -5,8 +5,10 @@
 //! frame arrives late, and a frame that meets a cut waits until the cut ends or the stream breaks.
 
 mod stream;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ use stream::{Path, direction};
 const WAITING: usize = 1024;
 /// A new stream that meets a cut is given up after this long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A kept connection that meets a cut breaks after this long. Until then it takes new streams.
+const SILENCE: Duration = Duration::from_secs(8);
 
 /// The properties of one direction between two nodes.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -54,11 +58,23 @@ struct NetworkState {
     nodes: BTreeMap<NodeId, Node>,
     default_link: Link,
     links: BTreeMap<(NodeId, NodeId), Link>,
-    cuts: BTreeSet<(NodeId, NodeId)>,
+    /// The directions that are cut, and since when.
+    cuts: BTreeMap<(NodeId, NodeId), Instant>,
+    /// True if nodes keep their connections.
+    keeps_connections: bool,
     frames: BTreeMap<(NodeId, NodeId), u64>,
     busy_until: BTreeMap<(NodeId, NodeId), Instant>,
     /// The number of next streams that break when they are opened.
     breaking: BTreeMap<(NodeId, NodeId), u32>,
+}
+
+impl NetworkState {
+    /// Returns true if a stream between two nodes cannot be opened because of a cut.
+    fn is_cut_off(&self, one: NodeId, other: NodeId) -> bool {
+        let cuts = [(one, other), (other, one)].map(|way| self.cuts.get(&way));
+        let since = cuts.into_iter().flatten().min();
+        since.is_some_and(|since| !self.keeps_connections || since.elapsed() >= SILENCE)
+    }
 }
 
 /// A running node.
@@ -121,8 +137,14 @@ impl SimulatedNetwork {
     /// Cuts one direction.
     pub fn cut(&self, from: NodeId, to: NodeId) {
         self.change(|state| {
-            state.cuts.insert((from, to));
+            state.cuts.entry((from, to)).or_insert_with(Instant::now);
         });
+    }
+
+    /// Lets all nodes keep their connections from now on, as with QUIC and TCP: streams are opened
+    /// at once while the other end has been cut off for less than 8 s, although nothing arrives.
+    pub fn keep_connections(&self) {
+        self.change(|state| state.keeps_connections = true);
     }
 
     /// Ends all cuts.
@@ -220,7 +242,7 @@ impl Transport for SimulatedTransport {
         }
         let found = {
             let state = self.network.state();
-            let cut = state.cuts.contains(&(here, there)) || state.cuts.contains(&(there, here));
+            let cut = state.is_cut_off(here, there);
             let node = state.nodes.get(&there);
             node.map(|node| (cut, node.run, node.incoming.clone()))
         };

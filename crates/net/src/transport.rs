@@ -18,7 +18,7 @@ pub const MAX_FRAME_BYTES: usize = (1 << 20) + (64 << 10);
 pub struct Peer {
     /// The node that must answer. The handshake proves its identity.
     pub id: NodeId,
-    /// Addresses as `host:port`. They are tried in order.
+    /// Addresses as `host:port`. They are tried in order, each after a moment at most.
     pub addresses: Arc<[String]>,
 }
 
@@ -35,7 +35,7 @@ pub enum Class {
         /// The bytes that remain to be sent, as far as known.
         remaining: u64,
     },
-    /// Repair and rebalancing. These streams are sent only when nothing else waits.
+    /// Repair and anti-entropy. These streams are sent only when nothing else waits.
     Background,
 }
 

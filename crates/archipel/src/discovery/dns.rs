@@ -40,3 +40,40 @@ pub fn joined(host: &str, port: u16) -> String {
         false => format!("{host}:{port}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A resolver that does not answer keeps its thread. Here it is the only one, and taken.
+    #[test]
+    fn a_name_is_not_waited_for_without_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .start_paused(true)
+            .build()
+            .unwrap();
+        // The thread is free once this is dropped.
+        let (_taken, free) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            tokio::task::spawn_blocking(move || free.recv());
+            let asked = tokio::spawn(addresses("localhost", 3901));
+            let all_go_on = async || {
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            all_go_on().await;
+            assert!(!asked.is_finished());
+            tokio::time::advance(TIMEOUT + Duration::from_secs(1)).await;
+            all_go_on().await;
+            assert!(asked.is_finished(), "it waits for ever");
+            let why = asked.await.unwrap().unwrap_err();
+            assert!(why.starts_with("localhost: "), "{why}");
+        });
+    }
+}

@@ -3,9 +3,11 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use archipel_cluster::membership::{MAX_TEXT_BYTES, Member, Members};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::identity;
 
@@ -14,6 +16,8 @@ const FILE: &str = "peers";
 const FORMAT: &str = "archipel peers 1";
 /// The limit of kept addresses.
 const MAX_ADDRESSES: usize = 24;
+/// The pause before a failed write is repeated, unless the members change sooner.
+const REPEAT: Duration = Duration::from_secs(60);
 
 /// Returns the addresses in the node's data folder. Returns none if they cannot be read, because
 /// the node can run without them.
@@ -38,9 +42,9 @@ pub fn read(folder: &Path) -> Vec<String> {
     bounded.take(MAX_ADDRESSES).map(String::from).collect()
 }
 
-/// Writes the addresses of the members whenever they change, until the future is dropped. Earlier
-/// addresses stay behind the current ones, because a node that was silent since the start may still
-/// be there.
+/// Writes the addresses of the members whenever they change, until the future is dropped. Repeats a
+/// write that fails. Earlier addresses stay behind the current ones, because a node that was silent
+/// since the start may still be there.
 pub async fn keep(members: Members, me: archipel_base::NodeId, folder: PathBuf) {
     let mut changes = members.changed();
     let mut kept = read(&folder);
@@ -55,7 +59,9 @@ pub async fn keep(members: Members, me: archipel_base::NodeId, folder: PathBuf) 
             match written {
                 Ok(Ok(())) => kept = now,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot write the addresses of other nodes")
+                    tracing::warn!(%error, "cannot write the addresses of other nodes");
+                    let _ = timeout(REPEAT, changes.changed()).await;
+                    continue;
                 }
                 Err(_) => return,
             }
@@ -94,13 +100,24 @@ fn text_of(addresses: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use archipel_base::NodeId;
+    use archipel_base::clock::ManualClock;
+    use archipel_base::random::SeededRandom;
+    use archipel_cluster::Listener;
     use archipel_cluster::membership::NodeInfo;
+    use archipel_net::Stream;
+    use archipel_net::rpc::{Rpc, Service};
+    use archipel_net::simulated::SimulatedNetwork;
+    use async_trait::async_trait;
+    use bytes::Bytes;
 
     use super::*;
 
     fn member(n: u8, suspected: bool) -> Member {
         Member {
-            id: archipel_base::NodeId([n; 32]),
+            id: NodeId([n; 32]),
             info: NodeInfo {
                 addresses: vec![format!("node{n}:1"), format!("other{n}:1")],
                 ..NodeInfo::default()
@@ -149,5 +166,51 @@ mod tests {
         assert_eq!(read(folder.path()), addresses);
         std::fs::write(&path, "archipel peers 2\na:1\n").unwrap();
         assert!(read(folder.path()).is_empty());
+    }
+
+    /// Answers gossip alone.
+    struct Gossiper(Members);
+
+    #[async_trait]
+    impl Service for Gossiper {
+        fn knows(&self, _: &NodeId) -> bool {
+            true
+        }
+
+        async fn call(&self, from: NodeId, _: &str, request: Bytes) -> Result<Bytes, String> {
+            self.0.gossip(from, request).await
+        }
+
+        async fn stream(&self, _: NodeId, _: &str, _: Stream) -> Result<(), String> {
+            Err("no streams here".into())
+        }
+    }
+
+    /// The disk may be full for a moment, and the members may never change again.
+    #[tokio::test(start_paused = true)]
+    async fn failed_write_is_repeated_although_no_member_changes() {
+        let random = Arc::new(SeededRandom::new(1));
+        let network = SimulatedNetwork::new(random.clone());
+        let start = |n: u8, seeds: Vec<String>| {
+            let rpc = Rpc::new(network.node(NodeId([n; 32])));
+            let info = member(n, false).info;
+            let clock = Arc::new(ManualClock::at(1));
+            let members = Members::new(rpc.clone(), random.clone(), 1, info, seeds, clock);
+            (rpc, members)
+        };
+        let (_, members) = start(1, vec![NodeId([2; 32]).to_string()]);
+        let (rpc, other) = start(2, Vec::new());
+        tokio::spawn(async move { rpc.serve(Arc::new(Gossiper(other))).await });
+        let gossiping = members.clone();
+        tokio::spawn(async move { gossiping.run().await });
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let (keeping, me, path) = (members.clone(), NodeId([1; 32]), missing.clone());
+        tokio::spawn(async move { keep(keeping, me, path).await });
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(members.list().len(), 2);
+        std::fs::create_dir(&missing).unwrap();
+        tokio::time::sleep(2 * REPEAT).await;
+        assert_eq!(read(&missing), ["node2:1"]);
     }
 }

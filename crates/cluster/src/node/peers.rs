@@ -16,6 +16,9 @@ use crate::error::Error;
 use crate::node::times::Times;
 use crate::node::wire::method;
 
+#[cfg(test)]
+mod tests;
+
 /// The pause between two requests for a sign of life to a node that has not answered.
 const NEXT_DOUBT: Duration = Duration::from_secs(1);
 /// The time limit for a sign of life: this time, or twice the node's distance if that is longer.
@@ -31,7 +34,7 @@ pub trait Directory: Send + Sync + 'static {
     fn is_suspected(&self, node: &NodeId) -> bool;
     /// Returns the store that the node says it has; `None` if it has not told.
     fn store_of(&self, node: &NodeId) -> Option<Id>;
-    /// Notes whether the node answered a call.
+    /// Notes that the node answered a call, or that a call or a stream to it failed.
     fn report(&self, node: &NodeId, answered: bool);
     /// Returns the highest feature level that another node speaks; 0 if it is not known.
     fn level(&self, node: &NodeId) -> u32;
@@ -93,8 +96,21 @@ impl Peers {
         class: Class,
         request: &impl Versioned,
     ) -> Result<A, Error> {
+        let time = self.times.call;
+        self.call_within(node, method, class, time, request).await
+    }
+
+    /// Sends a message and waits this long for the answer.
+    pub async fn call_within<A: Versioned>(
+        &self,
+        node: &NodeId,
+        method: &str,
+        class: Class,
+        time: Duration,
+        request: &impl Versioned,
+    ) -> Result<A, Error> {
         let request = Bytes::from(codec::encode(request));
-        let answer = self.call_bytes(node, method, class, request).await?;
+        let answer = self.exchange(node, method, class, time, request).await?;
         codec::decode(&answer).map_err(|error| {
             Error::Unavailable(format!("{} answers {method} with {error}", node.short()))
         })
@@ -109,20 +125,33 @@ impl Peers {
         class: Class,
         request: Bytes,
     ) -> Result<Bytes, Error> {
+        let time = self.times.call;
+        self.exchange(node, method, class, time, request).await
+    }
+
+    #[boxed]
+    async fn exchange(
+        &self,
+        node: &NodeId,
+        method: &str,
+        class: Class,
+        time: Duration,
+        request: Bytes,
+    ) -> Result<Bytes, Error> {
         let peer = self.find(node)?;
-        let answer = self
-            .rpc
-            .call(&peer, method, class, self.times.call, request)
-            .await;
+        let answer = self.rpc.call(&peer, method, class, time, request).await;
         self.note(node, answer)
     }
 
-    /// Opens a stream.
+    /// Opens a stream. Only a failure says something about the node: a kept connection takes a
+    /// stream before any packet is sent, also if the other end died a moment ago.
     #[boxed]
     pub async fn stream(&self, node: &NodeId, method: &str, class: Class) -> Result<Stream, Error> {
         let peer = self.find(node)?;
-        let stream = self.rpc.stream(&peer, method, class, self.times.call).await;
-        self.note(node, stream)
+        match self.rpc.stream(&peer, method, class, self.times.call).await {
+            Ok(stream) => Ok(stream),
+            failed => self.note(node, failed),
+        }
     }
 
     fn note<T>(&self, node: &NodeId, result: Result<T, archipel_net::Error>) -> Result<T, Error> {

@@ -1,4 +1,4 @@
-//! Connections of the pool: dialling, accepting, keeping, and closing idle ones.
+//! Connections of the pool: accepting, keeping, and closing idle ones.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -9,7 +9,6 @@ use super::{
     Carrier, Connection, DIAL_TIMEOUT, Dial, Figures, Inner, Lane, REMEMBERED, Usage, UsageGuard,
 };
 use crate::error::Error;
-use crate::lookup::look_up;
 use crate::transport::{Incoming, Peer};
 use archipel_base::NodeId;
 use tokio::sync::watch;
@@ -84,33 +83,6 @@ impl<C: Carrier> Inner<C> {
         }
         self.keep(peer, lane, connection);
         Ok(())
-    }
-
-    /// Dials a host name or an address and proves the secret there.
-    pub(super) async fn dial(
-        &self,
-        address: &str,
-        expected: Option<NodeId>,
-        lane: Lane,
-    ) -> Result<(NodeId, C::Connection), String> {
-        let text = |error: &dyn std::fmt::Display| format!("{address}: {error}");
-        let found = look_up(address, DIAL_TIMEOUT).await;
-        let found = found.map_err(|error| text(&error))?;
-        // All addresses of a name share the time of one dial.
-        let time_limit = DIAL_TIMEOUT / found.len().max(1) as u32;
-        let mut why = text(&"the name has no address");
-        for address in found {
-            let dialled = self.carrier.dial(address, expected, lane);
-            match tokio::time::timeout(time_limit, dialled).await {
-                Ok(Ok(found)) => {
-                    self.admission.proven(address);
-                    return Ok(found);
-                }
-                Ok(Err(error)) => why = text(&error),
-                Err(_) => why = text(&"no answer"),
-            }
-        }
-        Err(why)
     }
 
     /// Keeps a connection and accepts its streams.
@@ -190,7 +162,12 @@ impl<C: Carrier> Inner<C> {
         }
     }
 
-    fn open_link(&self, peer: NodeId, lane: Lane) -> Option<(C::Connection, UsageGuard)> {
+    /// Returns an existing connection to a peer.
+    pub(super) fn open_link(
+        &self,
+        peer: NodeId,
+        lane: Lane,
+    ) -> Option<(C::Connection, UsageGuard)> {
         let links = self.links.lock();
         let mut kept = links.get(&(peer, lane))?.iter().rev();
         let link = kept.find(|link| link.connection.is_open())?;
@@ -219,8 +196,8 @@ impl<C: Carrier> Inner<C> {
         self.open_link(peer.id, lane).ok_or_else(ended)
     }
 
-    /// Returns the dial of a peer that is in progress, or begins one. It runs in its own task, because
-    /// a caller may give up and the others need the connection as well.
+    /// Returns the dial of a peer that is in progress, or begins one. It runs in its own task,
+    /// because a caller may give up and the others need the connection as well.
     fn join_dial(self: &Arc<Self>, peer: &Peer, lane: Lane) -> Dial {
         let key = (peer.clone(), lane);
         let mut dialling = self.dialling.lock();
@@ -239,25 +216,5 @@ impl<C: Carrier> Inner<C> {
             ended.send_replace(failed);
         });
         dial
-    }
-
-    /// Dials the addresses of a peer, and keeps the first connection.
-    async fn dial_peer(self: &Arc<Self>, peer: &Peer, lane: Lane) -> Result<(), Error> {
-        // The dial before this one may have ended after its caller looked.
-        if self.open_link(peer.id, lane).is_some() {
-            return Ok(());
-        }
-        let mut why = String::from("no address is known");
-        for address in peer.addresses.iter() {
-            match self.dial(address, Some(peer.id), lane).await {
-                Ok((_, connection)) => {
-                    self.keep(peer.id, lane, connection);
-                    return Ok(());
-                }
-                Err(error) => why = error,
-            }
-        }
-        self.count(peer.id, |counts| counts.failures += 1);
-        Err(Error::Unreachable(peer.id, why))
     }
 }

@@ -33,6 +33,10 @@ type Knock = (bool, SocketAddr);
 
 /// An address that never answers.
 const SILENT: &str = "127.0.0.9:1";
+/// An address that answers late.
+const SLOW: &str = "127.0.0.8:1";
+/// An address that refuses connections.
+const REFUSING: &str = "127.0.0.7:1";
 
 /// Returns the n-th address of a stranger.
 fn stranger(n: usize) -> SocketAddr {
@@ -140,10 +144,13 @@ impl Carrier for Fake {
         _: Lane,
     ) -> Result<(NodeId, FakeConnection), String> {
         self.dials.fetch_add(1, Ordering::SeqCst);
-        if address.to_string() == SILENT {
-            return std::future::pending().await;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        let takes = match address.to_string().as_str() {
+            SILENT => return std::future::pending().await,
+            REFUSING => return Err("refused".into()),
+            SLOW => 300,
+            _ => 10,
+        };
+        tokio::time::sleep(Duration::from_millis(takes)).await;
         Ok((PEER, self.connection()))
     }
     async fn next_attempt(&self) -> Option<(SocketAddr, bool)> {

@@ -17,15 +17,18 @@ struct Used {
     streams: AtomicUsize,
     /// True once many streams were in use at the same time.
     busy: AtomicBool,
+    /// The number of streams that wait to send anything but background content.
+    sending: AtomicUsize,
 }
 
 impl Usage {
-    pub(super) fn new() -> Usage {
+    pub(crate) fn new() -> Usage {
         Usage(Arc::new(Used {
             begun: Instant::now(),
             last: AtomicU64::new(0),
             streams: AtomicUsize::new(0),
             busy: AtomicBool::new(false),
+            sending: AtomicUsize::new(0),
         }))
     }
 
@@ -54,6 +57,29 @@ impl Usage {
 
 /// A stream's claim on its connection.
 pub struct UsageGuard(Usage);
+
+/// The wait of a stream to send something. It is over once this is dropped.
+pub(crate) struct SendingGuard(Arc<Used>);
+
+impl UsageGuard {
+    /// Notes that this stream waits to send something, and no background content.
+    pub(crate) fn sends(&self) -> SendingGuard {
+        let used = &self.0.0;
+        used.sending.fetch_add(1, Ordering::Relaxed);
+        SendingGuard(used.clone())
+    }
+
+    /// Returns true if a stream of the connection waits to send anything but background content.
+    pub(crate) fn has_senders(&self) -> bool {
+        self.0.0.sending.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for SendingGuard {
+    fn drop(&mut self) {
+        self.0.sending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Clone for UsageGuard {
     fn clone(&self) -> UsageGuard {

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use quinn::{RecvStream, SendStream, VarInt};
 
+use super::write::write;
 use crate::error::Error;
 use crate::frames::{self, Assembler};
 use crate::pool::UsageGuard;
@@ -33,7 +34,7 @@ pub(super) fn stream_of(
         stream: send,
         class,
         finished: false,
-        _held: held.clone(),
+        held: held.clone(),
     };
     send.set_class(class);
     Stream {
@@ -54,7 +55,7 @@ struct Sender {
     class: Class,
     finished: bool,
     /// Keeps the connection from being closed as idle.
-    _held: UsageGuard,
+    held: UsageGuard,
 }
 
 #[async_trait]
@@ -62,7 +63,7 @@ impl SendFrames for Sender {
     async fn send(&mut self, frame: Bytes) -> Result<(), Error> {
         let length = Bytes::copy_from_slice(&frames::prefix(self.peer, &frame)?);
         let class = self.class.after(frame.len());
-        let written = self.stream.write_all_chunks(&mut [length, frame]).await;
+        let written = write(&mut self.stream, self.class, &self.held, length, frame).await;
         written.map_err(|error| Error::Broken(self.peer, error.to_string()))?;
         if class != self.class {
             self.set_class(class);
@@ -121,5 +122,28 @@ impl ReceiveFrames for Receiver {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urgent_classes_and_content_near_its_end_are_sent_first() {
+        let content = |remaining| Class::Data { remaining };
+        let order = [
+            Class::Control,
+            Class::Small,
+            content(0),
+            content(1 << 20),
+            content(1 << 40),
+            Class::Background,
+        ];
+        let priorities = order.map(priority);
+        assert!(
+            priorities.is_sorted_by(|one, next| one > next),
+            "{priorities:?}"
+        );
     }
 }

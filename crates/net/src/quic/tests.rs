@@ -1,15 +1,17 @@
-//! A socket that fails.
+//! A socket that fails, and a node that crashes.
 
 use std::io::IoSliceMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use quinn::ConnectionError;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
 
 use super::*;
+use crate::pool::{Carrier, Lane};
 use crate::transport::Transport;
 
 /// A socket from which nothing can be read.
@@ -79,4 +81,45 @@ async fn a_node_whose_socket_failed_listens_again() {
     };
     let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
     assert_eq!(reached.unwrap(), node.local());
+}
+
+/// Streams over them would hang until the silence has lasted too long.
+#[tokio::test]
+async fn connections_to_a_node_that_crashed_end_once_it_is_back() {
+    let (any, crashing) = (SocketAddr::from(([127, 0, 0, 1], 0)), identity());
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let of_first = crashing.clone();
+    let first = runtime.spawn(async move { QuicTransport::bind(any, of_first) });
+    let first = first.await.unwrap().unwrap();
+    let address = first.address().unwrap();
+    let other = Quic::listen(any, identity()).unwrap();
+    let dialled = other.dial(address, Some(first.local()), Lane::SMALL).await;
+    let (_, connection) = dialled.unwrap();
+    // All its tasks end, and none of them tells the other node.
+    runtime.shutdown_background();
+    drop(first);
+    let again = async {
+        loop {
+            match QuicTransport::bind(address, crashing.clone()) {
+                Ok(again) => return again,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    let again = tokio::time::timeout(Duration::from_secs(60), again).await;
+    assert_eq!(again.unwrap().local(), crashing.node());
+    let (mut send, _receive) = connection.open_bi().await.unwrap();
+    send.write_all(b"a call").await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(60), connection.closed()).await;
+    assert_eq!(ended.unwrap(), ConnectionError::Reset);
+}
+
+#[test]
+fn derived_keys_are_those_of_one_node_and_one_purpose() {
+    let (one, other) = (identity(), identity());
+    let key = one.derive(OF_RESETS);
+    assert_eq!(key, one.clone().with_previous(b"before").derive(OF_RESETS));
+    assert_ne!(key, other.derive(OF_RESETS));
+    assert_ne!(key, one.derive(OF_IDS));
 }

@@ -39,7 +39,8 @@ impl Path {
     }
 
     fn is_cut(&self) -> bool {
-        self.network.state().cuts.contains(&(self.from, self.to))
+        let way = (self.from, self.to);
+        self.network.state().cuts.contains_key(&way)
     }
 
     fn broken(&self, peer: NodeId) -> Error {

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use archipel_net::{Class, Error, MAX_FRAME_BYTES, Stream};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::pairs::{TIMEOUT, noise, pairs};
+use super::pairs::{Kind, TIMEOUT, noise, pairs};
 
 const BULK: Class = Class::Data { remaining: 1 << 30 };
 
@@ -238,5 +239,30 @@ async fn control_streams_overtake_waiting_content() {
             frames += 1;
         }
         assert_eq!(frames, 32, "{:?}", pair.kind);
+    }
+}
+
+/// Only QUIC has one connection for both. TCP's order has tests of its own.
+#[tokio::test]
+async fn content_overtakes_waiting_background_content_of_its_connection() {
+    let (piece, frame) = (noise(64 << 10), noise(1 << 20));
+    for pair in pairs().into_iter().filter(|pair| pair.kind == Kind::Quic) {
+        let (mut repair, mut of_repair) = pair.stream(Class::Background).await;
+        let (mut client, mut of_client) = pair.stream(BULK).await;
+        // All of it fits into the connection's buffer. Nothing leaves before this task waits.
+        for _ in 0..48 {
+            repair.send.send(piece.clone()).await.unwrap();
+        }
+        for _ in 0..3 {
+            client.send.send(frame.clone()).await.unwrap();
+        }
+        let first = timeout(TIMEOUT, of_client.receive.receive()).await;
+        assert_eq!(first.unwrap().unwrap().as_ref(), Some(&frame));
+        let mut overtaken = 0;
+        while let Some(Ok(Some(_))) = of_repair.receive.receive().now_or_never() {
+            overtaken += 1;
+        }
+        // In turns, as many bytes of either stream would have come: 16 pieces.
+        assert!(overtaken < 8, "{overtaken} pieces came first");
     }
 }

@@ -55,8 +55,8 @@ pub struct Options {
     pub trust_old_store: bool,
     /// Closed write fences keep no write out: a planted defect that a checker must notice.
     pub ignore_fences: bool,
-    /// Acknowledged writes of a buffered bucket count as durable, so that a checker must notice what a
-    /// power cut undoes.
+    /// Acknowledged writes of a buffered bucket count as durable, so that a checker must notice
+    /// what a power cut undoes.
     pub trust_buffered: bool,
     /// Full disks report commits as done: a planted defect that a checker must notice.
     pub swallow_full: bool,
@@ -208,6 +208,9 @@ impl World {
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
         let style = Style::new(&mut rng, &mut Rng::new(!seed), seed);
+        if Rng::new(seed ^ 0x6b65_6570).chance(50) {
+            network.keep_connections();
+        }
         let machine = |index| {
             let (ids, network) = (ids.clone(), network.clone());
             Machine::new(
@@ -353,7 +356,8 @@ impl World {
 /// The number of tries of a request before the faults begin.
 const TRIES: u32 = 20;
 
-/// Sends a request again until it succeeds: links may be far and lossy, and requests given up early.
+/// Sends a request again until it succeeds: links may be far and lossy, and requests given up
+/// early.
 pub async fn surely<T, F>(ask: impl Fn() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
