@@ -203,7 +203,24 @@ impl World {
         hooks: Hooks,
     ) -> Result<World, Error> {
         let world = World::unfounded(nodes, latency, seed, hooks).await?;
-        world.found(replicas).await?;
+        world.found_evenly(replicas).await?;
+        Ok(world)
+    }
+
+    /// Opens three nodes in a layout with a copy on each, in the zones `a`, `b` and `c`. The
+    /// `others` know the layout and are in none.
+    #[boxed]
+    pub async fn three_and(
+        others: u8,
+        latency: Duration,
+        seed: u64,
+        hooks: Hooks,
+    ) -> Result<World, Error> {
+        let world = World::unfounded(3 + others, latency, seed, hooks).await?;
+        let zones = world.nodes.iter().zip(["a", "b", "c"]);
+        let roles = zones.map(|(node, zone)| World::role(node, zone)).collect();
+        let assignment = (0..PARTITIONS).flat_map(|_| 0..3).collect();
+        world.found(3, roles, assignment).await?;
         Ok(world)
     }
 
@@ -217,7 +234,7 @@ impl World {
         hooks: Hooks,
     ) -> Result<World, Error> {
         let world = World::speaking(levels, latency, seed, hooks).await?;
-        world.found(levels.len() as u8).await?;
+        world.found_evenly(levels.len() as u8).await?;
         Ok(world)
     }
 
@@ -236,28 +253,44 @@ impl World {
         self.told.lock().lagging.insert(node);
     }
 
-    async fn found(&self, replicas: u8) -> Result<(), Error> {
-        let (world, nodes) = (self, self.nodes.len() as u8);
-        let roles = world.nodes.iter().enumerate().map(|(n, node)| Role {
+    /// Returns the role of a node in a layout.
+    pub fn role(node: &Cluster, zone: &str) -> Role {
+        Role {
             store: node.me(),
-            zone: format!("zone{n}"),
+            zone: zone.to_owned(),
             capacity_bytes: 1 << 40,
-        });
-        let roles: Vec<_> = roles.collect();
-        let place = |partition: u16, n: u8| (partition + u16::from(n)) % u16::from(nodes);
+        }
+    }
+
+    async fn found_evenly(&self, replicas: u8) -> Result<(), Error> {
+        let nodes = self.nodes.len() as u16;
+        let roles = self.nodes.iter().enumerate();
+        let roles = roles.map(|(n, node)| World::role(node, &format!("zone{n}")));
+        let place = |partition: u16, n: u8| (partition + u16::from(n)) % nodes;
         let assignment = (0..PARTITIONS).flat_map(|p| (0..replicas).map(move |n| place(p, n)));
+        self.found(replicas, roles.collect(), assignment.collect())
+            .await
+    }
+
+    /// Lets all nodes learn a first layout.
+    async fn found(
+        &self,
+        replicas: u8,
+        roles: Vec<Role>,
+        assignment: Vec<u16>,
+    ) -> Result<(), Error> {
         let layout = Layout {
             version: 1,
             redundancy: Redundancy {
                 replicas,
                 zones: None,
             },
-            assignment: assignment.collect(),
-            control: (0..u16::from(nodes.min(3))).collect(),
+            assignment,
+            control: (0..roles.len().min(3) as u16).collect(),
             roles,
         };
         let epoch = Epoch::first(Id([1; 16]), layout);
-        for node in &world.nodes {
+        for node in &self.nodes {
             node.learn(epoch.clone()).await?;
         }
         Ok(())
@@ -313,8 +346,8 @@ impl World {
             .store(by.as_millis() as u64, Ordering::SeqCst);
     }
 
-    /// Lets all nodes know the cluster's time, as if they had compared their clocks: so far ahead of
-    /// the right time.
+    /// Lets all nodes know the cluster's time, as if they had compared their clocks: so far ahead
+    /// of the right time.
     pub fn set_common_ahead(&self, by: Duration) {
         self.common_ms
             .store(by.as_millis() as u64, Ordering::SeqCst);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use archipel_base::NodeId;
 
 use super::Candidate;
+use super::words::name;
 
 /// The largest control group. More nodes would only make each write of control data slower.
 const MOST: usize = 7;
@@ -19,14 +20,17 @@ struct Site {
 
 /// Chooses the nodes of the control group: an odd number up to seven, spread as evenly as possible
 /// over as many zones as possible. So with three zones or more, the loss of one zone leaves a
-/// majority.
+/// majority, unless it leaves none of the `replicas` of data either. The group survives the loss of
+/// as many nodes as data with up to seven replicas does. Two members would be worse than one: both
+/// would have to answer, and no operator could go on without either.
 ///
 /// Members of `previous` stay unless that spreads the group worse. Then nodes of larger capacity
 /// come first. Returns sorted indices into `candidates`; empty only if there are none.
-pub fn control_group(candidates: &[Candidate], previous: &[NodeId]) -> Vec<u16> {
+pub fn control_group(candidates: &[Candidate], replicas: usize, previous: &[NodeId]) -> Vec<u16> {
     let sites = sites(candidates, previous);
     let largest = candidates.len().min(MOST);
-    let sizes = (1..=largest).rev().filter(|size| size % 2 == 1);
+    let least = replicas.min(largest).saturating_sub(1) / 2 * 2 + 1;
+    let sizes = (least..=largest).rev().filter(|size| size % 2 == 1);
     let groups: Vec<Vec<usize>> = sizes.map(|size| spread(&sites, size)).collect();
     let survives = |taken: &&Vec<usize>| {
         let size: usize = taken.iter().sum();
@@ -44,6 +48,19 @@ pub fn control_group(candidates: &[Candidate], previous: &[NodeId]) -> Vec<u16> 
     let mut members: Vec<u16> = members.copied().collect();
     members.sort_unstable();
     members
+}
+
+/// Returns a warning if control data has one copy although there are more nodes: without that node,
+/// no data can be reached, however many replicas it has.
+pub fn control_warning(candidates: &[Candidate], group: &[u16]) -> Option<String> {
+    let ([only], 2..) = (group, candidates.len()) else {
+        return None;
+    };
+    let node = name(candidates.get(usize::from(*only))?);
+    Some(format!(
+        "warning: buckets, access keys and the layout have one copy, on node {node}; if its disks are lost, all \
+         data is lost with them, however many replicas it has; with 3 nodes they have 3 copies"
+    ))
 }
 
 /// Returns the zones by name, with their nodes: members first, then by capacity, then by id.

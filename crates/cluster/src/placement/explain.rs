@@ -283,7 +283,10 @@ impl Explanation<'_> {
 fn usable_before(previous: &Previous<'_>) -> Option<u64> {
     let mut held = vec![0_u64; previous.nodes.len()];
     for index in previous.assignment.places() {
-        *held.get_mut(usize::from(*index))? += 1;
+        // A copy that is lost is at no node.
+        if let Some(held) = held.get_mut(usize::from(*index)) {
+            *held += 1;
+        }
     }
     let nodes = previous
         .nodes

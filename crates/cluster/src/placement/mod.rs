@@ -57,7 +57,7 @@ use std::collections::BTreeMap;
 
 use archipel_base::{NodeId, PartitionId};
 
-pub use control::control_group;
+pub use control::{control_group, control_warning};
 pub use error::PlacementError;
 pub use explain::explain;
 use network::Network;
@@ -133,12 +133,16 @@ impl Assignment {
     }
 }
 
+/// The index of a copy that is lost, in the assignment of a previous layout. There are never so
+/// many nodes.
+pub const LOST: u16 = u16::MAX;
+
 /// The current layout. As little as possible should move away from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Previous<'a> {
     /// The nodes that its indices refer to. Gateways may be among them.
     pub nodes: &'a [Candidate],
-    /// The nodes of each partition.
+    /// The nodes of each partition, or [`LOST`].
     pub assignment: &'a Assignment,
 }
 

@@ -110,14 +110,13 @@ impl LayoutChanges {
     /// Stages changes, in addition to the staged ones.
     ///
     /// # Errors
-    /// [`archipel_storage::Error::Refused`] for a change that makes no sense, and if a newer layout is in
-    /// force than this node knew: its operator has not seen it.
+    /// [`archipel_storage::Error::Refused`] for a change that makes no sense, and if a newer layout
+    /// is in force than this node knew: its operator has not seen it.
     #[boxed]
     pub async fn stage(&self, changes: Vec<LayoutChange>) -> Result<Staged, Error> {
         let known = self.epoch().ok_or_else(no_layout)?;
         changes.iter().try_for_each(check)?;
-        let epoch = self.settle_known(&known).await?;
-        let next = epoch.newest().version + 1;
+        let next = known.newest().version + 1;
         let row = control_row(Bytes::from_static(STAGED));
         let how = WriteOptions::durable(Durability::Fsync);
         self.update(&row, how, |current| {
@@ -137,24 +136,24 @@ impl LayoutChanges {
         .map_err(|()| {
             refused("changes are staged for a newer layout than this node knows; try again")
         })?;
-        // An `apply` that has read the earlier changes must not come into force later. The row that decides was
-        // settled before the edit, and such an `apply` may have looked at it between the two.
+        // What was applied before must not come into force later, nor an `apply` that still runs
+        // and has read the earlier changes.
         self.settle_known(&known).await?;
         self.staged().await
     }
 
-    /// Settles the row that decides which layout comes next, and returns the epoch that has no successor.
+    /// Settles the row that decides which layout comes next.
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if a newer layout is in force than `known` has.
-    async fn settle_known(&self, known: &Epoch) -> Result<Arc<Epoch>, Error> {
+    async fn settle_known(&self, known: &Epoch) -> Result<(), Error> {
         let epoch = self.last_epoch().await?;
         if epoch.newest().version != known.newest().version {
             return Err(refused(
                 "a newer layout than this node knew is in force; fix: archipel layout show, and try again",
             ));
         }
-        Ok(epoch)
+        Ok(())
     }
 
     /// Returns the layout that applying staged changes would lead to.
@@ -180,7 +179,8 @@ impl LayoutChanges {
     #[boxed]
     pub async fn apply(&self, version: u64, revision: Option<u64>) -> Result<Arc<Epoch>, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
-        // Each edit of the staged changes writes this row afterwards. So it is looked at before they are read.
+        // Each edit of the staged changes writes this row afterwards. So it is looked at before
+        // they are read.
         let decides = self.read_stamped(&successor_row(epoch.number())).await?;
         let staged = self.staged().await?;
         if staged.version != version {
@@ -221,8 +221,8 @@ impl LayoutChanges {
         self.progress_of(&epoch)
     }
 
-    /// Returns the progress of the change that an epoch is; `None` if it is none. An answer that shows
-    /// an epoch shows the progress of the same one: the node may have gone on to a later one.
+    /// Returns the progress of the change that an epoch is; `None` if it is none. An answer that
+    /// shows an epoch shows the progress of the same one: the node may have gone on to a later one.
     pub fn progress_of(&self, epoch: &Epoch) -> Option<Progress> {
         if !epoch.is_changing() {
             return None;

@@ -1,10 +1,10 @@
 //! The successor of an epoch: choosing it, and finding one that nobody told.
 //!
-//! A node may fail after a successor was chosen and before it told another node, or may not learn whether
-//! its write took effect. Then only the row that decides knows of the successor. A majority may hold it,
-//! or a minority, and a later operation may complete that. So the driver reads the row before data moves
-//! and once a minute (`learn_successors`), and the row is settled before and after changes are staged or
-//! discarded (`last_epoch`).
+//! A node may fail after a successor was chosen and before it told another node, or may not learn
+//! whether its write took effect. Then only the row that decides knows of the successor. A majority
+//! may hold it, or a minority, and a later operation may complete that. So the driver reads the row
+//! before data moves and once a minute (`learn_successors`), and the row is settled after each edit
+//! of the staged changes (`last_epoch`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +35,9 @@ impl LayoutChanges {
         self.succeed_since(epoch, proposal, None).await
     }
 
-    /// Does the same, unless the row that decides was [settled](Self::last_epoch) since its last write was
-    /// this one. A reader that completes a write keeps its id, so only a later write is another one.
+    /// Does the same, unless the row that decides was [settled](Self::last_epoch) since its last
+    /// write was this one. A reader that completes a write keeps its id, so only a later write is
+    /// another one.
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if the row was settled since then.
@@ -82,8 +83,8 @@ impl LayoutChanges {
     }
 
     /// Learns the epochs that succeeded the known one, from the rows that decide. So a node that a
-    /// newer layout took in is heard, and nobody needs to believe it. It does nothing if this node has just
-    /// looked because of another stranger.
+    /// newer layout took in is heard, and nobody needs to believe it. It does nothing if this node
+    /// has just looked because of another stranger.
     pub(crate) async fn look_for_successor(&self) {
         let mut looked = self.looked.lock().await;
         if looked.is_some_and(|at| at.elapsed() < LOOK_INTERVAL) {
@@ -107,8 +108,9 @@ impl LayoutChanges {
         }
     }
 
-    /// Returns the epoch that has no successor, once this node knows it. No attempt of before at a successor
-    /// takes effect later: a tombstone in the row that decides overtakes what a minority holds.
+    /// Returns the epoch that has no successor, once this node knows it. No attempt of before at a
+    /// successor takes effect later: a tombstone in the row that decides overtakes what a minority
+    /// holds.
     pub(super) async fn last_epoch(&self) -> Result<Arc<Epoch>, Error> {
         loop {
             let epoch = self.epoch().ok_or_else(no_layout)?;

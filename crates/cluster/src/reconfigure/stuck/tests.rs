@@ -2,9 +2,8 @@ use std::time::Duration;
 
 use archipel_base::Id;
 
-use super::*;
 use crate::cluster::Cluster;
-use crate::layout::{PARTITIONS, Redundancy, Role};
+use crate::layout::Role;
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::reconfigure::change::LayoutChange;
@@ -12,32 +11,14 @@ use crate::reconfigure::rebalance::moved;
 
 const LATENCY: Duration = Duration::from_millis(5);
 
+/// Returns the role of a node in a zone of its own.
 fn role(node: &Cluster) -> Role {
-    Role {
-        store: node.me(),
-        zone: node.me().node.short(),
-        capacity_bytes: 1 << 40,
-    }
+    World::role(node, &node.me().node.short())
 }
 
 /// Opens five nodes. The first three are in the layout, with a copy of everything.
 async fn world() -> World {
-    let world = World::unfounded(5, LATENCY, 1, Hooks::NONE).await.unwrap();
-    let layout = Layout {
-        version: 1,
-        redundancy: Redundancy {
-            replicas: 3,
-            zones: None,
-        },
-        roles: world.nodes[..3].iter().map(role).collect(),
-        assignment: (0..PARTITIONS).flat_map(|_| 0..3).collect(),
-        control: vec![0, 1, 2],
-    };
-    let epoch = Epoch::first(Id([1; 16]), layout);
-    for node in &world.nodes {
-        node.learn(epoch.clone()).await.unwrap();
-    }
-    world
+    World::three_and(2, LATENCY, 1, Hooks::NONE).await.unwrap()
 }
 
 async fn apply(node: &Cluster, changes: Vec<LayoutChange>) -> Result<(), String> {
@@ -95,8 +76,8 @@ async fn change_that_waits_for_lost_stores_of_nodes_that_answer_goes_on_without_
     assert_eq!((epoch.layouts.len(), epoch.newest().version), (1, 3));
 }
 
-/// Data has moved to two nodes. They lose their disks before the older version has retired, and the older
-/// replicas have the only copies.
+/// Data has moved to two nodes. They lose their disks before the older version has retired, and the
+/// older replicas have the only copies.
 #[tokio::test(start_paused = true)]
 async fn an_older_version_does_not_retire_if_stores_that_data_moved_to_are_lost() {
     let world = world().await;
