@@ -32,7 +32,8 @@ impl Cluster {
         Cluster::alone(seeded_options(seed, Threads::Inline)?, hooks).await
     }
 
-    /// Opens a cluster of one node on a store with these options, and with the store's random numbers.
+    /// Opens a cluster of one node on a store with these options, and with the store's random
+    /// numbers.
     pub(crate) async fn alone(options: StoreOptions, hooks: Hooks) -> Result<Cluster, Error> {
         let random = options.random.clone();
         let store = Store::open(options)?;
@@ -73,8 +74,8 @@ pub fn memory_store(random: Arc<dyn Random>, threads: Threads) -> Result<Store, 
     Ok(Store::open(memory_options(disk, random, threads)?)?)
 }
 
-/// Returns the options of a store with an empty disk and engine in memory, and a seed for its random
-/// numbers.
+/// Returns the options of a store with an empty disk and engine in memory, and a seed for its
+/// random numbers.
 pub(crate) fn seeded_options(seed: u64, threads: Threads) -> Result<StoreOptions, Error> {
     let random = Arc::new(SeededRandom::new(seed));
     memory_options(Arc::new(MemoryDisk::new()), random, threads)
@@ -88,12 +89,7 @@ pub(crate) fn memory_options(
 ) -> Result<StoreOptions, Error> {
     Ok(StoreOptions {
         engine: Arc::new(MemoryEngine::new()),
-        disks: vec![DiskConfig {
-            id: 0,
-            disk,
-            draining: false,
-            capacity_bytes: None,
-        }],
+        disks: vec![DiskConfig::new(0, disk)],
         blocks: BlockOptions {
             owner: Id::default(),
             segment_bytes: 64 << 20,

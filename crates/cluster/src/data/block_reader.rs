@@ -11,10 +11,11 @@ use std::time::Duration;
 use archipel_base::codec;
 use archipel_base::pieces::Pieces;
 use archipel_base::{BlockHash, NodeId, PartitionId, boxed};
-use archipel_net::{Class, ReceiveFrames};
+use archipel_net::{Class, MAX_FRAME_BYTES, ReceiveFrames};
 use archipel_storage as storage;
 use archipel_storage::BlockRef;
 use bytes::{Bytes, BytesMut};
+use tokio::time::{Instant, timeout};
 
 use crate::data::Data;
 use crate::error::Error;
@@ -25,19 +26,47 @@ mod prefetch;
 
 pub(crate) use prefetch::Prefetch;
 
-/// The time limit for a piece of a stream before another replica is asked, and the limit if there
-/// is no other replica.
+/// The time limit for a frame of a stream before another replica is asked, and the limit if there
+/// is no better replica.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
-/// A replica that sends nothing for this many times its distance, or for this time if that is
-/// longer, is asked for a sign of life.
-const DISTANCES: u32 = 3;
+/// A replica that sends nothing for this many times its distance or its pace, or for this time if
+/// that is longer, is asked for a sign of life.
+const SEVERAL: u32 = 3;
 const FIRST_DOUBT: Duration = Duration::from_millis(50);
 
 /// A stream of blocks from a replica.
 pub(crate) struct Source {
     node: NodeId,
     receive: Box<dyn ReceiveFrames>,
+    /// The time that its last frames took, once there is one. On a slow link a frame takes long,
+    /// and so does a sign of life, which waits behind frames.
+    pace: Option<Duration>,
+    /// True if it was asked because all replicas are slow.
+    is_last_resort: bool,
+}
+
+impl Source {
+    fn new(node: NodeId, receive: Box<dyn ReceiveFrames>) -> Source {
+        Source {
+            node,
+            receive,
+            pace: None,
+            is_last_resort: false,
+        }
+    }
+
+    /// Returns true if its next frame may take long: no other replica is faster, or no client waits
+    /// (`class`), and clients may use the link. A block that is not in pieces begins again if another
+    /// replica is asked.
+    fn may_be_slow(&self, class: Option<Class>) -> bool {
+        self.is_last_resort || (class.is_some() && self.pace.is_some())
+    }
+
+    /// Notes how long a frame took. The lengths of frames differ, up to twice from one to the next.
+    fn took(&mut self, time: Duration) {
+        self.pace = Some(time.max(self.pace.unwrap_or_default() / 2));
+    }
 }
 
 /// The blocks of rows of one partition, one after another, in order.
@@ -53,7 +82,7 @@ pub struct BlockStream {
     remote: Option<Source>,
     /// True if some replica was too slow with the next block.
     slow: bool,
-    /// True if only replicas that were too slow are left.
+    /// True if only replicas that were too slow with the next block are left.
     last_resort: bool,
     /// The traffic class; `None` for content that a client waits for.
     class: Option<Class>,
@@ -251,8 +280,8 @@ impl BlockStream {
             let asked = stream.send.send(codec::encode(&call).into()).await;
             if asked.is_ok() && stream.send.finish().await.is_ok() {
                 self.remote = Some(Source {
-                    node: member.node.node,
-                    receive: stream.receive,
+                    is_last_resort: self.last_resort,
+                    ..Source::new(member.node.node, stream.receive)
                 });
                 self.group = Some(group);
                 return Ok(true);
@@ -289,20 +318,21 @@ impl BlockStream {
         }
     }
 
-    /// Returns `len` bytes that come in one frame or more. A node whose memory is short sends
-    /// several.
+    /// Returns `len` bytes that come in one frame or more.
     async fn gather(&mut self, first: Bytes, len: usize) -> Result<Bytes, Error> {
-        let mut content = first;
+        if first.len() >= len {
+            return Ok(first);
+        }
+        let mut content = BytesMut::with_capacity(len.min(MAX_FRAME_BYTES));
+        content.extend_from_slice(&first);
         while content.len() < len {
             let more = self.frame().await?;
             if content.is_empty() || more.is_empty() {
                 return Err(broken("an empty frame"));
             }
-            let mut longer = BytesMut::from(content);
-            longer.extend_from_slice(&more);
-            content = longer.freeze();
+            content.extend_from_slice(&more);
         }
-        Ok(content)
+        Ok(content.freeze())
     }
 
     /// Returns a whole block after it has verified the block.
@@ -324,20 +354,25 @@ impl BlockStream {
         let Some(source) = &mut self.remote else {
             return Err(broken("it was not asked"));
         };
-        let receive = &mut *source.receive;
-        let peers = self.inner.peers.as_ref().filter(|_| !self.last_resort);
-        let Some(peers) = peers else {
-            let piece = tokio::time::timeout(LAST_PATIENCE, frame_of(receive)).await;
-            return piece.unwrap_or_else(|_| Err(broken("it does not arrive")));
+        let (node, may_be_slow) = (source.node, source.may_be_slow(self.class));
+        let pace = source.pace.unwrap_or_default();
+        let (begun, receive) = (Instant::now(), &mut *source.receive);
+        let piece = match self.inner.peers.as_ref().filter(|_| !may_be_slow) {
+            None => timeout(LAST_PATIENCE, frame_of(receive)).await.ok(),
+            Some(peers) => {
+                let distance = peers.rpc.round_trip(&node).unwrap_or_default();
+                let doubt = FIRST_DOUBT.max(SEVERAL * distance.max(pace));
+                tokio::select! {
+                    biased;
+                    piece = timeout(PATIENCE, frame_of(receive)) => piece.ok(),
+                    () = peers.falls_silent(&node, doubt.min(PATIENCE)) => None,
+                }
+            }
         };
-        let distance = peers.rpc.round_trip(&source.node).unwrap_or_default();
-        let doubt = FIRST_DOUBT.max(DISTANCES * distance).min(PATIENCE);
-        let piece = tokio::select! {
-            biased;
-            piece = tokio::time::timeout(PATIENCE, frame_of(receive)) => piece.ok(),
-            () = peers.falls_silent(&source.node, doubt) => None,
-        };
-        self.slow |= piece.is_none();
+        match &piece {
+            Some(_) => source.took(begun.elapsed()),
+            None => self.slow = true,
+        }
         piece.unwrap_or_else(|| Err(broken("it does not arrive")))
     }
 }

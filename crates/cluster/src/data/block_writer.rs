@@ -2,9 +2,9 @@
 //!
 //! Each replica of another node gets one stream: the blocks, and then the requests of the row that
 //! refers to them. So a PUT costs one round trip after its last byte. A replica has *taken* a block
-//! once the block is stored (on this node) or queued for the replica's stream (to another node). Only
-//! the answer to the row says that the blocks are there. A replica that is far behind the others
-//! becomes lagging, and gets what it lacks later.
+//! once the block is stored (on this node) or queued for the replica's stream (to another node).
+//! Only the answer to the row says that the blocks are there. A replica that is far behind the
+//! others becomes lagging, and gets what it lacks later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,9 +35,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The time after which a slow replica is asked for a sign of life.
 const FIRST_DOUBT: Duration = Duration::from_millis(50);
 
-/// The time within which a block, or a request, must have gone out to a replica, and within which a quorum must
-/// have taken a block. A connection breaks by itself if the other node is silent. A node whose disk hangs
-/// is not: it answers gossip and reads nothing, and no other limit would end the write.
+/// The time within which a block, or a request, must have gone out to a replica, and within which a
+/// quorum must have taken a block. A connection breaks by itself if the other node is silent. A
+/// node whose disk hangs is not: it answers gossip and reads nothing, and no other limit would end
+/// the write.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// Blocks that are being written. Dropping it discards the blocks that no written row refers to.
@@ -62,6 +63,20 @@ struct Remote {
 enum Item {
     Block(Bytes, OwnedSemaphorePermit),
     Call(Box<RowCall>, oneshot::Sender<Result<Answer<Value>, Error>>),
+}
+
+impl Item {
+    /// Returns the traffic class of the next item of an upload that has sent `before` bytes. Nobody
+    /// tells how long an upload is. It is taken to be half over, so that short ones come first, and
+    /// long ones do not come before all reads.
+    fn class(&self, before: u64) -> Class {
+        let remaining = match self {
+            Item::Block(block, _) => before + block.len() as u64,
+            // The client waits for the answer, and no block follows.
+            Item::Call(..) => 0,
+        };
+        Class::Data { remaining }
+    }
 }
 
 /// The way of a row request to a replica that has the blocks.
@@ -98,8 +113,8 @@ impl BlockWriter {
     /// Appends a block. Returns once a quorum has taken it.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if too few replicas take it in time, and the errors of the local storage
-    /// if it is the only replica.
+    /// [`Error::Unavailable`] if too few replicas take it in time, and the errors of the local
+    /// storage if it is the only replica.
     #[boxed]
     pub async fn append(&self, content: Bytes) -> Result<BlockRef, Error> {
         if self.remotes.is_empty() {
@@ -265,6 +280,7 @@ impl Remote {
         let lagging = Arc::new(AtomicBool::new(false));
         let (node, flag) = (member.node.node, lagging.clone());
         tokio::spawn(carry(async move {
+            // That of the answers, which are short. `feed` sets that of the content.
             let class = Class::Data { remaining: 0 };
             let is_away = || peers.directory.is_suspected(&node);
             let open_stream = || peers.stream(&node, method::UPLOAD, class);
@@ -313,7 +329,12 @@ async fn feed(
     let opening = stream.send.send(codec::encode(&open).into());
     let opened = tokio::time::timeout(STUCK, opening).await;
     opened.map_err(stuck)?.map_err(text)?;
+    let mut before = 0;
     while let Some(item) = queue.recv().await {
+        stream.send.set_class(item.class(before));
+        if let Item::Block(block, _) = &item {
+            before += block.len() as u64;
+        }
         // The permit of a block is one of a few that all writers share.
         let sent = tokio::time::timeout(STUCK, send(&mut stream, item)).await;
         sent.map_err(stuck)??;

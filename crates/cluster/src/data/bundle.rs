@@ -43,7 +43,7 @@ const ANSWERS_BYTES: usize = 256 << 10;
 
 /// Requests about rows.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct RowsCall(Vec<RowCall>);
+pub(crate) struct RowsCall(pub(crate) Vec<RowCall>);
 
 impl Versioned for RowsCall {
     const VERSION: u8 = 1;
@@ -77,8 +77,8 @@ struct Waiting {
     answer: oneshot::Sender<Result<RowReply, Error>>,
 }
 
-/// Notes that operations can go on. Those that run at once are polled a few at a time, and wake their
-/// task for the rest.
+/// Notes that operations can go on. Those that run at once are polled a few at a time, and wake
+/// their task for the rest.
 struct Woken {
     again: AtomicBool,
     task: Waker,

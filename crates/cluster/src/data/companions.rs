@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use archipel_base::{Id, Stamp, boxed};
 use archipel_storage::{RowKey, Value, VersionName};
@@ -38,7 +39,8 @@ impl Data {
     /// refuse the ballot, and those that do not are behind all that others wait for.
     ///
     /// The second value is true if all replicas told what they remember. Otherwise a later call may
-    /// find out more.
+    /// find out more. Once a quorum has told and the fate is open still, the others have only the
+    /// time `late`, if it is given. Once the fate is known, they have a moment in any case.
     ///
     /// # Errors
     /// [`Error::Unavailable`] while a node is in no cluster.
@@ -48,6 +50,7 @@ impl Data {
         key: &RowKey,
         bringer: &Bringer,
         reached: Stamp,
+        late: Option<Duration>,
     ) -> Result<(PastFate, bool), Error> {
         let group = self.group(key.partition)?;
         let ask = async |index| {
@@ -66,6 +69,7 @@ impl Data {
         };
         let (intent, mut told) = (bringer.intent(), Vec::new());
         let (mut fate, mut until) = (PastFate::Unknown, None);
+        let is_open = |fate: &PastFate| matches!(fate, PastFate::Unknown);
         // The write may have taken effect under several stamps, so the others are heard, too.
         while let Some((index, answer)) = next_before(&mut answers, until).await {
             match answer.map(remembered) {
@@ -73,18 +77,21 @@ impl Data {
                 Ok(None) => {}
                 Err(error) => tracing::debug!(%error, "a replica tells nothing of a write"),
             }
+            let (was_open, now) = (is_open(&fate), Instant::now());
             let fate_of_past = Operation::<Value>::fate_of_past;
             fate = fate_of_past(start(), &intent, group.epoch, reached, told.clone());
-            if until.is_none() && fate != PastFate::Unknown {
-                until = Some(Instant::now() + FOR_THE_OTHERS);
+            if was_open && !is_open(&fate) {
+                until = until.max(Some(now + FOR_THE_OTHERS));
+            } else if until.is_none() && group.quorums.is_quorum(indices(&told)) {
+                until = late.map(|late| now + late);
             }
         }
-        let have_told: ReplicaSet = told.into_iter().map(|(index, _)| index).collect();
-        Ok((fate, group.quorums.all().without(have_told).is_empty()))
+        let silent = group.quorums.all().without(indices(&told));
+        Ok((fate, silent.is_empty()))
     }
 
-    /// Returns the state of a companion's row as any replica holds it. One that lives is at a quorum
-    /// then. Returns `None` if that cannot be known, or done, now.
+    /// Returns the state of a companion's row as any replica holds it. One that lives is at a
+    /// quorum then. Returns `None` if that cannot be known, or done, now.
     ///
     /// # Errors
     /// [`Error::Unavailable`] while a node is in no cluster.
@@ -156,6 +163,11 @@ impl Data {
         };
         group.quorums.all().iter().filter(is_here).collect()
     }
+}
+
+/// Returns the replicas that told something.
+fn indices<T>(told: &[(usize, T)]) -> ReplicaSet {
+    told.iter().map(|(index, _)| *index).collect()
 }
 
 /// Returns what a replica told of a write.

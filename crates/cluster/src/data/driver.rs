@@ -2,6 +2,7 @@
 //! answers back.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +25,15 @@ use crate::node::group::Group;
 use crate::node::options::Taking;
 use crate::node::wire::{About, RowCall};
 use crate::register::versions::Promises;
-use crate::register::{
-    self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Rules, versions,
-};
+use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request};
 use sent::{Came, Deferred, Reply, Sent};
 use waiting::{Due, Replicas, Waiting, is_passing, is_settled};
 
+mod follow;
 mod refresh;
 mod sent;
+#[cfg(test)]
+mod tests;
 pub(crate) mod waiting;
 
 /// One operation on one row, with what its requests need.
@@ -98,52 +100,11 @@ impl Run<'_> {
                     todo = operation.give_up().into();
                     continue;
                 }
-                let more = match output {
-                    Output::Done(outcome) if operation.resolves() => return Ok(outcome),
-                    Output::Done(Outcome::Written { stamp }) => {
-                        self.bring_companions(&operation, stamp).await?;
-                        return Ok(Outcome::Written { stamp });
-                    }
-                    Output::Done(outcome) => return ended(outcome, sent.refused),
-                    Output::Send {
-                        request: Request::Write { .. },
-                        ..
-                    } if !self.with_payload => {
-                        self.needs_payload = true;
-                        return Ok(Outcome::Unavailable);
-                    }
-                    Output::Send { to, round, request } => {
-                        self.ask_about_attempt(&operation);
-                        self.note_attempt(&request);
-                        self.send(&mut sent, to, round, request);
-                        Vec::new()
-                    }
-                    Output::Decide(version) => {
-                        let decision = decide(&Promises {
-                            current: &version,
-                            ballot: operation.deciding_under().unwrap_or_default(),
-                            reports: operation.told(),
-                        });
-                        operation.decided(decision)
-                    }
-                    Output::Bury {
-                        newest,
-                        is_chosen,
-                        attempt,
-                    } => {
-                        let rules = Rules::CORRECT;
-                        operation.buried(versions::bury(rules, &newest, is_chosen, Some(attempt)))
-                    }
-                    Output::Pause { attempt } => {
-                        self.pause(attempt).await;
-                        operation.resume(&mut next(self.inner))
-                    }
-                    Output::Refresh { epoch } => {
-                        sent.leave();
-                        self.refresh(&mut operation, epoch, sent.newer_at).await?
-                    }
-                };
-                todo.extend(more);
+                let followed = self.follow(output, &mut operation, &mut sent, decide);
+                match followed.await? {
+                    ControlFlow::Continue(more) => todo.extend(more),
+                    ControlFlow::Break(outcome) => return Ok(outcome),
+                }
             }
             let came = self.reply(&mut sent, &waiting, &operation).await;
             todo.extend(self.on_came(came, &mut operation, &mut sent, &mut waiting)?);
@@ -182,8 +143,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns true if this node's stamps [went back](archipel_base::stamp::StampClock::step_back) since the
-    /// operation began, so that its next ones might be below its earlier ones.
+    /// Returns true if this node's stamps [went back](archipel_base::stamp::StampClock::step_back)
+    /// since the operation began, so that its next ones might be below its earlier ones.
     fn has_gone_back(&mut self, operation: &Operation<Value>) -> bool {
         let writer = self.inner.options.stamps.writer();
         if operation.is_reading() {
@@ -388,13 +349,4 @@ impl Run<'_> {
 
 fn next(inner: &Data) -> impl FnMut(Stamp) -> Stamp + '_ {
     |seen| inner.next_stamp(seen)
-}
-
-/// Returns the outcome. If it is a failure and a replica gave a reason of its own, that reason is
-/// the error.
-fn ended(outcome: Outcome<Value>, refused: Option<Error>) -> Result<Outcome<Value>, Error> {
-    match (outcome, refused) {
-        (Outcome::Unavailable | Outcome::Unknown, Some(error)) => Err(error),
-        (outcome, _) => Ok(outcome),
-    }
 }

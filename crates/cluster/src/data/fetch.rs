@@ -15,6 +15,13 @@ use crate::node::replica::{Applied, Offer};
 use crate::node::wire::Address;
 use crate::register::Version;
 
+/// The traffic class of the blocks of a row that another node brings here and no client waits for,
+/// as of one that a rebalance moves. They come after the content of clients, and before the
+/// background, which is held back while anything else uses the link: a layout change waits for them.
+pub(crate) const MOVED: Class = Class::Data {
+    remaining: u64::MAX,
+};
+
 /// Blocks that were fetched. They stay while this is held.
 pub(crate) struct Fetched {
     pub pin: Pin,
@@ -26,10 +33,15 @@ pub(crate) struct Fetched {
 
 impl Data {
     /// Returns the queue of a block's fetches. Anti-entropy and the rebalancer may bring the same
-    /// row to this node at the same time; fetches of the same blocks queue here.
-    fn fetching_of(&self, hash: &BlockHash) -> &Mutex<()> {
+    /// row to this node at the same time; fetches of the same blocks queue here. Those that a
+    /// client waits for have queues of their own: the others may take long.
+    fn fetching_of(&self, hash: &BlockHash, background: bool) -> &Mutex<()> {
         let queue = u16::from_be_bytes([hash.0[0], hash.0[1]]);
-        &self.fetching[usize::from(queue) % QUEUES]
+        let queues = match background {
+            true => &self.background_fetching,
+            false => &self.fetching,
+        };
+        &queues[usize::from(queue) % QUEUES]
     }
 
     /// Brings a row of the local replica up to date. Returns true if the replica was lagging.
@@ -49,7 +61,7 @@ impl Data {
         if before.is_some_and(|metadata| metadata.stamp >= version.stamp) {
             return Ok(false);
         }
-        self.take(address, key, version).await?;
+        self.take(address, key, version, background).await?;
         Ok(true)
     }
 
@@ -70,7 +82,7 @@ impl Data {
         let version = self.read_whole(key, background).await.map_err(busy)?;
         let is_over = version.value.is_none();
         if !is_over {
-            self.take(address, key, version).await?;
+            self.take(address, key, version, background).await?;
         }
         Ok(is_over)
     }
@@ -106,6 +118,7 @@ impl Data {
         address: Address,
         key: &RowKey,
         version: Version<Value>,
+        background: bool,
     ) -> Result<(), storage::Error> {
         // The read may have brought it already.
         let payload = version.value.as_ref().map(|value| value.payload.clone());
@@ -115,25 +128,32 @@ impl Data {
         };
         match (take(version.clone()).await, payload) {
             (Err(storage::Error::NoBlock(_)), Some(payload)) => {
-                let _held = self.fetch_missing(key.partition, &payload).await?;
+                let class = background.then_some(Class::Background);
+                let fetched = self.fetch_missing(key.partition, &payload, class);
+                let _held = fetched.await?;
                 take(version).await.map(drop)
             }
             (taken, _) => taken.map(drop),
         }
     }
 
+    /// Fetches the missing blocks of a payload, once few others are fetched. `class` is the traffic
+    /// class, if no client waits. Fetches for clients do not wait for others, which give way on
+    /// their links.
     pub(crate) async fn fetch_missing(
         self: &Arc<Data>,
         partition: PartitionId,
         payload: &Payload,
+        class: Option<Class>,
     ) -> Result<(Pin, storage::BlockAppender), storage::Error> {
         let busy = |why: String| storage::Error::Busy(why);
-        let _turn = self
-            .fetches
-            .acquire()
-            .await
-            .map_err(|e| busy(e.to_string()))?;
-        let held = self.fetch_with(partition, payload, None).await?;
+        let turns = match class {
+            Some(_) => &self.background_fetches,
+            None => &self.fetches,
+        };
+        let turn = turns.acquire().await;
+        let _turn = turn.map_err(|e| busy(e.to_string()))?;
+        let held = self.fetch_with(partition, payload, class).await?;
         Ok((held.pin, held.upload))
     }
 
@@ -145,6 +165,8 @@ impl Data {
         payload: &Payload,
         class: Option<Class>,
     ) -> Result<Fetched, storage::Error> {
+        #[cfg(test)]
+        self.fetched_in.lock().push(class);
         let pin = self.store().pin(payload.blocks());
         let mut missing = self
             .store()
@@ -153,7 +175,7 @@ impl Data {
         let _turn = match missing.first() {
             None => None,
             Some(first) => {
-                let turn = self.fetching_of(&first.hash).lock().await;
+                let turn = self.fetching_of(&first.hash, class.is_some()).lock().await;
                 // The fetch before this one in the queue may have brought them.
                 missing = self.store().missing_blocks(missing).await?;
                 Some(turn)
@@ -195,3 +217,6 @@ impl Data {
         Ok(metadata.is_none_or(|metadata| metadata.stamp <= stamp))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,8 +14,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, timeout_at};
 
-use super::Data;
 use super::bundle::Bundle;
+use super::{Data, MOVED};
 use crate::error::Error;
 use crate::node::group::Group;
 use crate::node::throttle::Kind;
@@ -58,8 +58,8 @@ impl Data {
     }
 
     /// Answers for the local replica. Before it says that a guard is gone, it asks the other
-    /// replicas: it may have been away when the guard was written, or be new in the partition. It does
-    /// the same if it lacks the row that points to a write.
+    /// replicas: it may have been away when the guard was written, or be new in the partition. It
+    /// does the same if it lacks the row that points to a write.
     ///
     /// # Errors
     /// [`storage::Error::Busy`] if the other replicas cannot be asked, and the errors of storage.
@@ -134,7 +134,10 @@ impl Data {
         }
         match (answer, blocks) {
             (Err(storage::Error::NoBlock(_)), Some(payload)) if self.peers.is_some() => {
-                let _held = self.fetch_missing(call.address.partition, &payload).await?;
+                let partition = call.address.partition;
+                let class = call.background.then_some(MOVED);
+                let fetched = self.fetch_missing(partition, &payload, class);
+                let _held = fetched.await?;
                 self.replica.answer(call, is_over).await
             }
             (answer, _) => answer,

@@ -46,7 +46,7 @@ pub(crate) mod serve;
 pub(crate) mod versions;
 pub(crate) mod watch;
 
-pub(crate) use fetch::Fetched;
+pub(crate) use fetch::{Fetched, MOVED};
 
 use crate::node::Node;
 use queues::Queues;
@@ -55,8 +55,11 @@ use watch::Watches;
 
 /// The number of queues for fetches.
 const QUEUES: usize = 1024;
-/// The most rows that fetch blocks from other nodes at once.
+/// The most rows that fetch blocks from other nodes at once: those that clients wait for, and as
+/// many others.
 const FETCHES: usize = 8;
+/// The most copies of versions that are under way to suspected nodes at once.
+const COPIES: usize = 16;
 
 /// Rows, blocks and listings over all replicas. Derefs to the [`Node`] below.
 pub struct Data {
@@ -65,20 +68,33 @@ pub struct Data {
     /// depends on it.
     queues: Queues,
     fetches: Semaphore,
-    /// Fetches of the same blocks queue here.
+    background_fetches: Semaphore,
+    /// Fetches of the same blocks queue here: those that clients wait for, and the others.
     fetching: Vec<Mutex<()>>,
+    background_fetching: Vec<Mutex<()>>,
+    /// The traffic class of each fetch.
+    #[cfg(test)]
+    fetched_in: parking_lot::Mutex<Vec<Option<archipel_net::Class>>>,
+    /// The permits for copies of versions to suspected nodes, which nobody may wait for.
+    copies: Arc<Semaphore>,
     watches: Watches,
     relay: Relay,
 }
 
 impl Data {
     pub(crate) fn new(node: Arc<Node>) -> Data {
+        let queues = || (0..QUEUES).map(|_| Mutex::new(())).collect();
         Data {
             relay: Relay::new(node.replica.feed().run()),
             node,
             queues: Queues::default(),
             fetches: Semaphore::new(FETCHES),
-            fetching: (0..QUEUES).map(|_| Mutex::new(())).collect(),
+            background_fetches: Semaphore::new(FETCHES),
+            fetching: queues(),
+            background_fetching: queues(),
+            #[cfg(test)]
+            fetched_in: parking_lot::Mutex::default(),
+            copies: Arc::new(Semaphore::new(COPIES)),
             watches: Watches::default(),
         }
     }

@@ -72,32 +72,32 @@ impl Data {
         key: &RowKey,
         guards: &[Guard],
     ) -> Result<Option<Value>, Error> {
-        Ok(self.read_version(key, guards, false).await?.value)
+        Ok(self.head_version(key, guards).await?.value)
     }
 
     /// Returns a row's value.
     #[boxed]
     pub async fn read(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
-        Ok(self.read_version(key, &[], true).await?.value)
+        Ok(self.read_version(key).await?.value)
     }
 
     /// Returns a row's version. The stamp of a tombstone is that of the deletion. A row that was
     /// never written, or whose tombstone was dropped, has [`Stamp::ZERO`].
     #[boxed]
     pub async fn read_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
-        self.read_version(key, &[], true).await
+        self.read_version(key).await
     }
 
     /// Does the same without the payload.
     #[boxed]
     pub async fn head_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
-        self.read_version(key, &[], false).await
+        self.head_version(key, &[]).await
     }
 
     /// Returns the state of a row.
     #[boxed]
     pub async fn state(self: &Arc<Data>, key: &RowKey) -> Result<State, Error> {
-        let version = self.read_version(key, &[], false).await?;
+        let version = self.head_version(key, &[]).await?;
         Ok(match (version.value, version.stamp) {
             (Some(_), _) => State::Live,
             (None, Stamp::ZERO) => State::Absent,
@@ -160,16 +160,21 @@ impl Data {
         self.read_as(Run { background, ..run }).await
     }
 
-    pub(in crate::data) async fn read_version(
+    async fn read_version(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
+        let how = guarded_by(&[]);
+        self.read_as(self.run(key, &how)?).await
+    }
+
+    /// Returns a row's version without its payload.
+    pub(in crate::data) async fn head_version(
         self: &Arc<Data>,
         key: &RowKey,
         guards: &[Guard],
-        with_payload: bool,
     ) -> Result<Version<Value>, Error> {
         let how = guarded_by(guards);
         let run = self.run(key, &how)?;
         self.read_as(Run {
-            with_payload,
+            with_payload: false,
             ..run
         })
         .await

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use archipel_base::codec::{self, Versioned};
 use archipel_base::pieces::{self, FIRST_PIECE_BYTES};
 use archipel_base::{NodeId, PartitionId, Stamp};
-use archipel_net::{SendFrames, Stream};
+use archipel_net::{Class, SendFrames, Stream};
 use archipel_storage as storage;
 use archipel_storage::{BlockRef, Pin};
 use archipel_traces::describe;
@@ -30,8 +30,8 @@ fn about(partition: PartitionId) {
 }
 
 impl Data {
-    /// Answers a row call of another node. A change goes on although its caller goes away; the wait for
-    /// a newer layout does not, so that the permits of calls bound what waits.
+    /// Answers a row call of another node. A change goes on although its caller goes away; the wait
+    /// for a newer layout does not, so that the permits of calls bound what waits.
     pub(crate) async fn serve_row(self: &Arc<Data>, from: NodeId, call: RowCall) -> RowReply {
         about(call.address.partition);
         let is_read = matches!(call.request, Request::Read { .. });
@@ -46,8 +46,8 @@ impl Data {
         RowReply(answer.map_err(Refusal::from))
     }
 
-    /// Notes the epoch number that another node tells, and asks for the epoch if it is newer and the
-    /// node is trusted to tell it.
+    /// Notes the epoch number that another node tells, and asks for the epoch if it is newer and
+    /// the node is trusted to tell it.
     pub(crate) fn hear_epoch(self: &Arc<Data>, from: NodeId, message: &[u8]) {
         let number = message.try_into().map_or(0, u64::from_be_bytes);
         if number > self.epochs.number() && self.trusts(&from) {
@@ -129,9 +129,15 @@ pub(crate) async fn serve_fetch(
     let (blocks, _pin) = match call.row {
         None => (call.blocks.clone(), data.store().pin(&call.blocks)),
         Some(row) => {
+            let is_background = row.background;
             let (reply, blocks, pin) = read_and_pin(data, node, row).await;
             let reply = codec::encode(&reply);
             stream.send.send(reply.into()).await.map_err(text)?;
+            if !is_background {
+                // The caller did not know yet how long the content is.
+                let remaining = blocks.iter().map(|block| u64::from(block.len)).sum();
+                stream.send.set_class(Class::Data { remaining });
+            }
             (blocks, pin)
         }
     };
@@ -143,50 +149,46 @@ pub(crate) async fn serve_fetch(
             data.tell(|events| events.block_read_failed(block.hash, call.partition, &error));
             error.to_string()
         })?;
+        let skipped = std::mem::take(&mut from);
         if call.in_pieces && content.len() > FIRST_PIECE_BYTES {
-            send_pieces(data, &mut *stream.send, content, from).await?
+            send_values(data, &mut *stream.send, content.clone()).await?;
+            send_content(data, &mut *stream.send, content, skipped).await?;
         } else {
-            send_whole(data, &mut *stream.send, content).await?
+            send_content(data, &mut *stream.send, content, 0).await?;
         }
-        from = 0;
     }
     stream.send.finish().await.map_err(text)
 }
 
-async fn send_whole(data: &Data, send: &mut dyn SendFrames, content: Bytes) -> Result<(), String> {
-    // The other node reads at its client's pace. If memory is short here, the block goes in several
-    // frames.
+/// Sends an empty frame, and the values that verify the pieces of a block.
+async fn send_values(data: &Data, send: &mut dyn SendFrames, content: Bytes) -> Result<(), String> {
     let pool = data.store().blocks().pool();
-    let whole = 0..content.len();
-    let outgoing = pool.outgoing(content, whole).await;
-    let mut outgoing = outgoing.map_err(|error| error.to_string())?;
-    while let Some(part) = outgoing.next().await.map_err(|error| error.to_string())? {
-        send.send(part).await.map_err(|error| error.to_string())?;
+    let values = pool.run(move || Ok(pieces::values(&content)));
+    let values = values.await.map_err(|error| error.to_string())?;
+    for frame in [Bytes::new(), values.into()] {
+        send.send(frame).await.map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-/// Sends the pieces of a block that end after `from`, and before them the values that verify them.
-async fn send_pieces(
+/// Sends the pieces of a block that end after `from`, each in a frame or more. A reader that takes
+/// the block whole gets it in these frames, too: on a slow link each of them shows that it comes.
+async fn send_content(
     data: &Data,
     send: &mut dyn SendFrames,
     content: Bytes,
     from: usize,
 ) -> Result<(), String> {
-    let pool = data.store().blocks().pool();
-    let (whole, len) = (content.clone(), content.len());
-    let values = pool.run(move || Ok(pieces::values(&whole)));
-    let values = values.await.map_err(|error| error.to_string())?;
-    for frame in [Bytes::new(), values.into()] {
-        send.send(frame).await.map_err(|error| error.to_string())?;
-    }
     let mut start = 0;
-    let mut lengths = VecDeque::from(pieces::lengths(len));
+    let mut lengths = VecDeque::from(pieces::lengths(content.len()));
     while let Some(piece) = lengths.front().filter(|piece| start + **piece <= from) {
         start += piece;
         lengths.pop_front();
     }
-    let outgoing = pool.outgoing(content, start..len).await;
+    // The other node reads at its client's pace. If memory is short here, the parts are shorter
+    // than pieces.
+    let (pool, end) = (data.store().blocks().pool(), content.len());
+    let outgoing = pool.outgoing(content, start..end).await;
     let mut outgoing = outgoing.map_err(|error| error.to_string())?;
     while let Some(mut part) = outgoing.next().await.map_err(|error| error.to_string())? {
         while let Some(left) = lengths.front_mut().filter(|_| !part.is_empty()) {
@@ -230,3 +232,6 @@ async fn read_and_pin(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,8 @@
 //! hear of each other only through a third. Any other node is believed about itself and nothing
 //! else, so that one that merely knows the secret does no harm to others. A node without a layout
 //! cannot tell who is who, and hears everybody. It says so (`outside`), and is not believed about
-//! others meanwhile. With its first layout it starts again: what it was told before counts less than
-//! whatever it hears then.
+//! others meanwhile. With its first layout it starts again: what it was told before counts less
+//! than whatever it hears then.
 
 use std::collections::BTreeSet;
 
@@ -24,6 +24,15 @@ const MAX_OTHERS: usize = 2_000;
 const MAX_STRANGERS: usize = 128;
 /// No run of a node comes so far by itself: a node would be started four billion times.
 const FIRST_UNREAL_GENERATION: u64 = 1 << 48;
+
+/// The origin of an address that this node greets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Naming {
+    /// A command of the operator, just now.
+    Command,
+    /// The plan. The operator may have named the address in the settings.
+    Plan,
+}
 
 impl Membership {
     /// Sets the nodes of the layouts and the admitted ones, which are never forgotten. What a node
@@ -47,15 +56,15 @@ impl Membership {
         }
     }
 
-    /// Notes the node that answered at an address, if the operator of this node named the address: in
-    /// the settings, or just now.
-    pub fn named(&mut self, node: NodeId, address: &str, now: bool) {
+    /// Notes the node that answered at an address, if the operator of this node named the address:
+    /// in the settings, or just now.
+    pub fn named(&mut self, node: NodeId, address: &str, by: Naming) {
         // Its news may have been heard before, and count only now.
-        if now {
-            self.changes += u64::from(self.joined.insert(node));
-        } else if self.plan.is_named(address) {
-            self.changes += u64::from(self.named.insert(node));
-        }
+        let is_new = match by {
+            Naming::Command => self.joined.insert(node),
+            Naming::Plan => self.plan.is_named(address) && self.named.insert(node),
+        };
+        self.changes += u64::from(is_new);
     }
 
     /// Returns true if a node answered at an address that the operator of this node named.
@@ -90,7 +99,8 @@ impl Membership {
         generation < FIRST_UNREAL_GENERATION || self.is_sure(from, heard)
     }
 
-    /// Returns true if a node is not in the layout, and no operator admitted it or named it by a command.
+    /// Returns true if a node is not in the layout, and no operator admitted it or named it by a
+    /// command.
     pub(super) fn is_stranger(&self, node: &NodeId) -> bool {
         !self.pinned.contains(node) && !self.admitted.contains(node) && !self.is_joined(node)
     }

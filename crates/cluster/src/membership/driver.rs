@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::belief::Naming;
 use super::message::Gossip;
 use super::node_info::NodeInfo;
 use super::plan::Target;
@@ -49,16 +50,17 @@ struct Inner {
 }
 
 /// Returns the generation of a run. It grows with each run of a store. An empty store after a loss
-/// begins to count from the start, so its first run must not pass for that of the lost one: other nodes would
-/// keep the lost store's node info. If it is lower, the node hears of the other one and counts on.
+/// begins to count from the start, so its first run must not pass for that of the lost one: other
+/// nodes would keep the lost store's node info. If it is lower, the node hears of the other one and
+/// counts on.
 fn generation(boot: u64, store: Id) -> u64 {
     let [.., high, low] = store.0;
     boot << 16 | u64::from(u16::from_be_bytes([high, low]))
 }
 
 impl Members {
-    /// Creates the members of this node alone, until it [runs](Members::run). `boot` is how often its
-    /// store was opened. See [`Membership::new`].
+    /// Creates the members of this node alone, until it [runs](Members::run). `boot` is how often
+    /// its store was opened. See [`Membership::new`].
     pub fn new(
         rpc: Rpc,
         random: Arc<dyn Random>,
@@ -181,7 +183,7 @@ impl Members {
         let mut why = String::from("no address was given");
         let mut joined = false;
         for address in addresses {
-            match self.greet(address, true).await {
+            match self.greet(address, Naming::Command).await {
                 Ok(id) if id == self.0.me => why = format!("{address}: it is this node itself"),
                 Ok(_) => joined = true,
                 Err(error) => why = error,
@@ -191,8 +193,8 @@ impl Members {
     }
 
     /// Finds out which node answers at an address, and exchanges news with it, unless it is this
-    /// node. `is_named` tells that the operator names the address just now.
-    async fn greet(&self, address: &str, is_named: bool) -> Result<NodeId, String> {
+    /// node.
+    async fn greet(&self, address: &str, by: Naming) -> Result<NodeId, String> {
         let identified = self.0.rpc.transport().identify(address);
         let id = identified.await.map_err(|error| error.to_string())?;
         if id != self.0.me {
@@ -201,7 +203,7 @@ impl Members {
                 addresses: Arc::new([address.to_owned()]),
             };
             // Before it tells the epoch that it knows: that is believed only of nodes with a name.
-            self.with(|state, _| state.named(id, address, is_named));
+            self.with(|state, _| state.named(id, address, by));
             let greeting = self.with(|state, now| state.greeting(now, &*self.0.random));
             let exchanged = self.exchange(&peer, greeting).await;
             exchanged.map_err(|why| format!("{address}: {why}"))?;
@@ -272,7 +274,7 @@ impl Members {
                 }
             }
             Target::Address(address) => {
-                let greeted = self.greet(&address, false).await;
+                let greeted = self.greet(&address, Naming::Plan).await;
                 let who = greeted.as_ref().ok().copied();
                 self.with(|state, now| state.greeted(&address, who, now));
                 self.note_seed(address, greeted.err());
@@ -280,8 +282,8 @@ impl Members {
         }
     }
 
-    /// Notes why a seed does not answer. Logs it once, and not each second, unless no operator named
-    /// the seed, or its node was found elsewhere.
+    /// Notes why a seed does not answer. Logs it once, and not each second, unless no operator
+    /// named the seed, or its node was found elsewhere.
     fn note_seed(&self, address: String, failed: Option<String>) {
         let mut silent = self.0.silent.lock();
         let lost: BTreeSet<String> = self.state().not_found().cloned().collect();

@@ -14,7 +14,6 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::own_history::OwnHistory;
-use super::purge;
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
 use crate::node::detach::DetachOnDrop;
@@ -24,26 +23,29 @@ use crate::register::Rules;
 use crate::register::epoch::{Fence, fence};
 
 mod first;
+mod incarnation;
 mod news;
 
+use first::Learner;
 pub(crate) use first::{FateCall, FateReply, Promise, end_founding, is_founding};
+pub(crate) use incarnation::kept_incarnation;
 pub use news::{Listening, News};
 
-/// Names in the store's `meta`: the newest epoch that the store knows, and the incarnation to which
-/// its rows belong.
+/// Names in the store's `meta`: the newest epoch that the store knows, and the node that it belongs
+/// to.
 const EPOCH: &str = "epoch";
-const INCARNATION: &str = "incarnation";
-/// The node that the store belongs to.
 const NODE: &str = "node";
 
-/// The time for which a request waits for an epoch to be learnt. Usually that is one flush. But a store that
-/// comes back is wiped first, which may take minutes.
+/// The time for which a request waits for an epoch to be learnt. Usually that is one flush. But a
+/// store that comes back is wiped first, which may take minutes.
 const LEARNING: Duration = Duration::from_secs(3);
 
 /// The epochs that this node knows.
 pub(crate) struct Epochs {
     /// The runs of this node's store.
     pub history: OwnHistory,
+    /// The name under which a layout gave the store its incarnation.
+    named: RwLock<Option<Id>>,
     current: RwLock<Option<Arc<Epoch>>>,
     /// Requests of lower epochs are refused. The transaction that learns a newer epoch raises it.
     fence: Arc<AtomicU64>,
@@ -80,13 +82,14 @@ impl Epochs {
     pub async fn load(options: &ClusterOptions, me: StoreName) -> Result<Epochs, Error> {
         let (store, random) = (&options.store, &*options.random);
         own(store, &me).await?;
-        let was_in = store.read(|rows| rows.meta(INCARNATION)).await?.is_some();
+        let (was_in, named) = incarnation::kept(store).await?;
         let history = OwnHistory::begin(store, me, Id::random(random), was_in).await?;
         let current = stored(store).await?.map(Arc::new);
         let first = first::First::load(store).await?;
         let number = current.as_ref().map_or(0, |epoch| epoch.number());
         let epochs = Epochs {
             history,
+            named: RwLock::new(named),
             current: RwLock::new(current),
             fence: Arc::new(AtomicU64::new(number)),
             learning: Arc::default(),
@@ -164,8 +167,8 @@ impl Epochs {
         self.current().map_or(0, |epoch| epoch.number())
     }
 
-    /// Waits until an epoch that is being learnt is in force here, or could not be stored. Until then
-    /// requests of the older epoch are refused already.
+    /// Waits until an epoch that is being learnt is in force here, or could not be stored. Until
+    /// then requests of the older epoch are refused already.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if that takes longer than a request may wait.
@@ -189,13 +192,14 @@ impl Epochs {
     /// Learns an epoch, durably, if it is newer than the known one.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if it belongs to another cluster, or cannot be stored. Then the node goes on
-    /// in the older epoch, and may learn the newer one again. The errors of storage if the store cannot
-    /// be wiped.
+    /// [`Error::Unavailable`] if it belongs to another cluster, or cannot be stored. Then the node
+    /// goes on in the older epoch, and may learn the newer one again. The errors of storage if the
+    /// store cannot be wiped.
     #[boxed]
     pub async fn learn(self: &Arc<Epochs>, store: &Store, epoch: Epoch) -> Result<(), Error> {
         let turn = self.learning.clone().lock_owned().await;
-        self.learn_in_turn(turn, store, epoch, false).await
+        self.learn_in_turn(turn, store, epoch, Learner::Member)
+            .await
     }
 
     /// Learns an epoch for a caller that holds `learning`. A node that founds the cluster by this
@@ -208,18 +212,18 @@ impl Epochs {
         turn: OwnedMutexGuard<()>,
         store: &Store,
         epoch: Epoch,
-        founds: bool,
+        learner: Learner,
     ) -> Result<(), Error> {
         let (epochs, store) = (self.clone(), store.clone());
         DetachOnDrop::new(async move {
             let _turn = turn;
-            epochs.learn_now(&store, epoch, founds).await
+            epochs.learn_now(&store, epoch, learner).await
         })
         .await
     }
 
     /// Learns an epoch while `learning` is held.
-    async fn learn_now(&self, store: &Store, epoch: Epoch, founds: bool) -> Result<(), Error> {
+    async fn learn_now(&self, store: &Store, epoch: Epoch, learner: Learner) -> Result<(), Error> {
         self.first.check_promise(&epoch)?;
         if let Some(known) = self.current() {
             if known.cluster != epoch.cluster {
@@ -236,14 +240,15 @@ impl Epochs {
         let before = self.number();
         let learn = move |txn: &mut RowTxn<'_>| {
             txn.set_meta(EPOCH, Some(&bytes))?;
-            first::settle(txn, founds)?;
+            first::settle(txn, learner)?;
             // Before the commit is early enough: the fence only refuses.
             fence.fetch_max(number, Ordering::SeqCst);
             Ok(())
         };
         let how = Transact::new(Durability::Fsync).bounded();
         if let Err(error) = store.transact(how, learn).await {
-            // This node has told nobody that it knows the epoch. It goes on as if it had not heard of it.
+            // This node has told nobody that it knows the epoch. It goes on as if it had not heard
+            // of it.
             self.fence.store(before, Ordering::SeqCst);
             let why = format!("a newer layout cannot be stored: {error}");
             return Err(Error::Unavailable(why));
@@ -257,27 +262,6 @@ impl Epochs {
         tracing::info!(epoch = number, "a layout was learnt");
         self.complain();
         Ok(())
-    }
-
-    /// Wipes the store if it comes back under a new incarnation. A store that was in no live layout
-    /// for a while may hold rows that are older than dropped tombstones.
-    async fn become_incarnation(&self, store: &Store, epoch: &Epoch) -> Result<(), Error> {
-        let Some(wanted) = epoch.incarnation_of(&self.me()) else {
-            return Ok(());
-        };
-        let wanted = wanted.to_be_bytes();
-        let kept = store.read(|rows| rows.meta(INCARNATION)).await?;
-        if kept.as_deref() == Some(&wanted) {
-            return Ok(());
-        }
-        if kept.is_some() {
-            tracing::warn!("this node comes back under a new incarnation, so its store is wiped");
-            purge::wipe(store).await?;
-        }
-        let set = move |txn: &mut RowTxn<'_>| txn.set_meta(INCARNATION, Some(&wanted));
-        Ok(store
-            .transact(Transact::new(Durability::Fsync).bounded(), set)
-            .await?)
     }
 
     /// Decides whether a request is for this replica now.
@@ -294,7 +278,8 @@ impl Epochs {
         if epoch.level > self.level {
             return Check::TooOld;
         }
-        // Before the name: once a store was renamed, it may answer in all epochs, but not under its old name.
+        // Before the name: once a store was renamed, it may answer in all epochs, but not under its
+        // old name.
         let may_answer = self.may_answer(&epoch);
         let me = self.me();
         let here = |replica: &crate::register::epoch::Member<StoreName>| {
@@ -345,8 +330,8 @@ pub(crate) struct Under {
 
 impl Under {
     /// Returns the newer epoch, if one was learnt since the request was checked. To be asked inside
-    /// the transaction or the view: a store that learns an epoch may drop rows, and then a row that is
-    /// not there says nothing about the older epoch.
+    /// the transaction or the view: a store that learns an epoch may drop rows, and then a row that
+    /// is not there says nothing about the older epoch.
     pub fn superseded(&self) -> Option<u64> {
         let newest = self.fence.load(Ordering::SeqCst);
         (newest > self.epoch).then_some(newest)

@@ -45,10 +45,7 @@ pub(crate) async fn begin(
 ) -> Result<Begun, Error> {
     let begin = move |txn: &mut RowTxn<'_>| {
         let reader = txn.reader();
-        let name = match reader.meta(NAME)? {
-            Some(bytes) => Id(bytes.as_ref().try_into().map_err(damaged)?),
-            None => identity,
-        };
+        let name = name(&reader)?.unwrap_or(identity);
         let mut history = match reader.meta(HISTORY)? {
             Some(bytes) => codec::decode(&bytes).map_err(damaged)?,
             None => History::default(),
@@ -63,6 +60,19 @@ pub(crate) async fn begin(
         })
     };
     store.transact(durably(), begin).await
+}
+
+/// Returns the name that the store got; `None` if it has that of its identity.
+pub(crate) fn name(rows: &RowReader<'_>) -> Result<Option<Id>, Error> {
+    let name = rows.meta(NAME)?;
+    let name = name.map(|bytes| Ok(Id(bytes.as_ref().try_into().map_err(damaged)?)));
+    name.transpose()
+}
+
+/// Returns the name of a store that is not running.
+pub(crate) async fn stored_name(store: &Store) -> Result<Id, Error> {
+    let given = store.read(name).await?;
+    Ok(given.unwrap_or(store.identity()))
 }
 
 /// Stores the history, durably.

@@ -29,6 +29,9 @@ pub(crate) struct OwnHistory {
     /// The epoch in which the store may answer for its replicas.
     proven: AtomicU64,
     renamed: News,
+    /// Runs just before the next look at `proven`, or the next purge of stale partitions.
+    #[cfg(test)]
+    pub meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// Stands for all epochs until the store stops. No other store remembers anything of this one.
@@ -66,6 +69,8 @@ impl OwnHistory {
             }),
             proven: AtomicU64::new(if is_new { EVER } else { 0 }),
             renamed: News::default(),
+            #[cfg(test)]
+            meanwhile: Mutex::default(),
         })
     }
 
@@ -90,6 +95,8 @@ impl OwnHistory {
 
     /// Returns true if the store may answer for its replicas in an epoch.
     pub fn is_proven(&self, epoch: u64) -> bool {
+        #[cfg(test)]
+        self.meanwhile();
         let proven = self.proven.load(Ordering::SeqCst);
         proven == epoch || proven == EVER
     }
@@ -109,6 +116,13 @@ impl OwnHistory {
     #[cfg(test)]
     pub fn disprove(&self) {
         self.proven.store(0, Ordering::SeqCst);
+    }
+
+    /// Lets happen what a test has set.
+    #[cfg(test)]
+    pub fn meanwhile(&self) {
+        let meanwhile = self.meanwhile.lock().take();
+        meanwhile.into_iter().for_each(|meanwhile| meanwhile());
     }
 
     /// Returns a listener that reports when the store is renamed.

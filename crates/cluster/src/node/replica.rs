@@ -29,6 +29,7 @@ pub(crate) mod versions;
 use change::{Change, how_to_run};
 pub(crate) use offer::{Applied, Offer};
 use remembered::Remembered;
+use versions::Part;
 
 /// The largest lead of a stamp over the local clock.
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
@@ -81,8 +82,8 @@ impl Replica {
         self.around.hooks
     }
 
-    /// Returns the row that must be here before a version is accepted: the one that points to its write.
-    /// `own` is the row that the version's own coordinator named.
+    /// Returns the row that must be here before a version is accepted: the one that points to its
+    /// write. `own` is the row that the version's own coordinator named.
     pub fn pointing_of(
         &self,
         key: &RowKey,
@@ -246,14 +247,14 @@ fn put_cell(
         true => None,
         false => new.value.clone(),
     };
-    versions::store(txn, &moves, current.as_ref(), true, around)?;
+    versions::store(txn, &moves, current.as_ref(), Part::Living, around)?;
     if moves.is_kept {
         around.tombstones.note(key.partition, &new);
         txn.set(key, &row_of(new))?;
     } else {
         store_cell(txn, key, old, new, around)?;
     }
-    versions::store(txn, &moves, current.as_ref(), false, around)?;
+    versions::store(txn, &moves, current.as_ref(), Part::Gone, around)?;
     Ok(Ok(()))
 }
 

@@ -16,7 +16,8 @@ pub struct Times {
     pub operation: Duration,
     /// The time for which suspected nodes are awaited if there is no quorum without them.
     pub absence: Duration,
-    /// The time for which failed replicas are asked again if there is no quorum without them.
+    /// The time for which failed replicas are asked again in a round if there is no quorum without
+    /// them.
     pub retries: Duration,
     /// The first pause before a retry. It doubles.
     pub first_retry: Duration,

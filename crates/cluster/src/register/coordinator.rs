@@ -2,8 +2,8 @@
 //! request.
 //!
 //! # For the author of a driver
-//! [`Operation::read`], `write`, `update` or `resolve` starts an [`Operation`] and returns the first
-//! [`Output`]s. Every later call returns more, until [`Output::Done`]:
+//! [`Operation::read`], `write`, `update` or `resolve` starts an [`Operation`] and returns the
+//! first [`Output`]s. Every later call returns more, until [`Output::Done`]:
 //!
 //! | output | what the driver does |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | `Refresh` | a replica knows a newer layout: fetches it and calls [`restart`](Operation::restart) |
 //! | `Done` | answers the client |
 //!
-//! If no answer arrives for a few round trips, call [`on_timeout`](Operation::on_timeout), and when the
-//! client's time is over, [`give_up`](Operation::give_up). Messages may be lost, repeated and
+//! If no answer arrives for a few round trips, call [`on_timeout`](Operation::on_timeout), and when
+//! the client's time is over, [`give_up`](Operation::give_up). Messages may be lost, repeated and
 //! reordered.
 //!
 //! `next` must return a stamp that this process never returned before and that is above its
@@ -32,13 +32,15 @@ use super::rules::Rules;
 
 mod advance;
 mod fate;
+mod promised;
 mod rounds;
 mod state;
 mod versions;
 
 pub use fate::PastFate;
+use promised::Promised;
 pub use state::{Decision, Outcome, Output, Repeat, Start, Told};
-use state::{Kind, Memory, Phase, counted};
+use state::{Kind, Memory, Phase, Values, counted};
 use versions::OfVersions;
 pub use versions::RowValue;
 
@@ -94,7 +96,7 @@ impl<V: RowValue> Operation<V> {
     /// the others for their stamps.
     pub fn read(start: Start) -> (Operation<V>, Vec<Output<V>>) {
         let mut operation = Operation::new(start, Kind::Read, false);
-        let outputs = operation.begin_reading(false);
+        let outputs = operation.begin_reading(Values::OfNearest);
         (operation, outputs)
     }
 
@@ -212,7 +214,8 @@ impl<V: RowValue> Operation<V> {
         self.round
     }
 
-    /// Returns the replicas without which this round goes on: they hold what the others cannot store.
+    /// Returns the replicas without which this round goes on: they hold what the others cannot
+    /// store.
     pub fn goes_without(&self) -> ReplicaSet {
         match self.phase {
             Phase::Writing { .. } => ReplicaSet::EMPTY,
@@ -309,8 +312,8 @@ impl<V: RowValue> Operation<V> {
         self.never_below = Stamp::ZERO;
         self.left_out = ReplicaSet::EMPTY;
         match self.kind {
-            Kind::Read => self.begin_reading(false),
-            Kind::Look { .. } => self.begin_reading(true),
+            Kind::Read => self.begin_reading(Values::OfNearest),
+            Kind::Look { .. } => self.begin_reading(Values::OfAll),
             Kind::Write { .. } | Kind::Update { .. } | Kind::Resolve { .. } => self.prepare(next),
         }
     }
@@ -333,7 +336,15 @@ impl<V: RowValue> Operation<V> {
         let (ballot, newest) = (*ballot, newest.clone());
         match decision {
             Decision::Write(value) => self.put(ballot, value),
-            Decision::Keep => self.settle(ballot, newest.clone(), true, &[], Outcome::Kept(newest)),
+            Decision::Keep => {
+                let promised = Promised {
+                    ballot,
+                    newest: newest.clone(),
+                    is_held: true,
+                    promises: &[],
+                };
+                self.settle(promised, Outcome::Kept(newest))
+            }
         }
     }
 

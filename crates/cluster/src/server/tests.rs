@@ -9,7 +9,7 @@ use archipel_storage::{RowKey, Value};
 use super::*;
 use crate::Cluster;
 use crate::data::options::WriteOptions;
-use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
+use crate::layout::Epoch;
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::node::wire::{Address, RowCall, RowReply, UploadOpen, frame};
@@ -39,36 +39,12 @@ async fn write(node: &Cluster, text: &'static str) -> Result<(), crate::Error> {
     node.write(&row(), Some(value), durable()).await.map(drop)
 }
 
-/// Opens three nodes in a layout with three copies, and further ones that know the layout and are
-/// in none.
+/// Opens three nodes in a layout, and others that are in none. A row is written.
 async fn world(others: u8) -> World {
-    let world = World::unfounded(3 + others, LATENCY, 1, Hooks::NONE).await;
+    let world = World::three_and(others, LATENCY, 1, Hooks::NONE).await;
     let world = world.unwrap();
-    let roles = world.nodes[..3].iter().zip(["a", "b", "c"]);
-    let layout = Layout {
-        version: 1,
-        redundancy: Redundancy {
-            replicas: 3,
-            zones: None,
-        },
-        roles: roles.map(|(node, zone)| role(node, zone)).collect(),
-        assignment: (0..PARTITIONS).flat_map(|_| 0..3).collect(),
-        control: vec![0, 1, 2],
-    };
-    let epoch = Epoch::first(Id([1; 16]), layout);
-    for node in &world.nodes {
-        node.learn(epoch.clone()).await.unwrap();
-    }
     write(&world.nodes[0], "content").await.unwrap();
     world
-}
-
-fn role(node: &Cluster, zone: &str) -> Role {
-    Role {
-        store: node.me(),
-        zone: zone.into(),
-        capacity_bytes: 1 << 40,
-    }
 }
 
 /// Connects a stranger that has the secret.
@@ -150,7 +126,7 @@ async fn notice_is_not_confirmed_by_a_node_that_was_never_heard_of() {
     let epoch = node.epoch().unwrap();
     let mut layout = epoch.newest().clone();
     layout.version = 2;
-    let mut unknown = role(node, "d");
+    let mut unknown = World::role(node, "d");
     unknown.store.node = STRANGER;
     layout.roles.push(unknown);
     node.learn(epoch.with_next(layout)).await.unwrap();
@@ -257,7 +233,7 @@ async fn a_node_that_a_newer_layout_takes_in_is_heard_at_once() {
     };
     let (a_id, c_id) = (a.me().node, c.me().node);
     world.network.cut(a_id, c_id);
-    let assign = LayoutChange::Assign(role(new, "a"));
+    let assign = LayoutChange::Assign(World::role(new, "a"));
     a.layouts().stage(vec![assign]).await.unwrap();
     a.layouts().apply(2, None).await.unwrap();
     assert_eq!(new.epoch().unwrap().number(), 2);
@@ -267,7 +243,8 @@ async fn a_node_that_a_newer_layout_takes_in_is_heard_at_once() {
     assert_eq!(c.epoch().unwrap().number(), 2);
 }
 
-/// Node c has not heard of version 2. It put its own changes, for version 2, in the place of those for version 3.
+/// Node c has not heard of version 2. It put its own changes, for version 2, in the place of those
+/// for version 3.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_knows_an_older_layout_replaces_no_staged_changes() {
     let world = world(1).await;
@@ -275,7 +252,7 @@ async fn a_node_that_knows_an_older_layout_replaces_no_staged_changes() {
         panic!()
     };
     world.network.cut(a.me().node, c.me().node);
-    let assign = LayoutChange::Assign(role(new, "a"));
+    let assign = LayoutChange::Assign(World::role(new, "a"));
     a.layouts().stage(vec![assign]).await.unwrap();
     a.layouts().apply(2, None).await.unwrap();
     let remove = |node: &Cluster| vec![LayoutChange::Remove(node.me().node)];
@@ -294,7 +271,7 @@ async fn a_node_that_learns_no_layouts_is_not_taken_in_and_drives_no_change() {
         panic!()
     };
     world.seems_to_lag(new.me().node);
-    let assign = LayoutChange::Assign(role(new, "a"));
+    let assign = LayoutChange::Assign(World::role(new, "a"));
     a.layouts().stage(vec![assign]).await.unwrap();
     let refused = a.layouts().apply(2, None).await.unwrap_err();
     assert!(refused.to_string().contains("node join"), "{refused}");
@@ -311,7 +288,7 @@ async fn a_member_with_a_new_store_that_learns_no_layouts_is_not_taken_in() {
     let [a, _, c] = &world.nodes[..] else {
         panic!()
     };
-    let mut changed = role(c, "c");
+    let mut changed = World::role(c, "c");
     changed.store.store = Id([77; 16]);
     a.layouts()
         .stage(vec![LayoutChange::Assign(changed)])
@@ -334,7 +311,7 @@ async fn a_removed_node_is_shut_out() {
         panic!()
     };
     let changes = vec![
-        LayoutChange::Assign(role(new, "c")),
+        LayoutChange::Assign(World::role(new, "c")),
         LayoutChange::Remove(c.me().node),
     ];
     a.layouts().stage(changes).await.unwrap();

@@ -1,38 +1,18 @@
 //! A layout change is stuck because nodes are lost that it moves data to.
 
-use archipel_base::Id;
 use archipel_cluster::change::Staged;
-use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
+use archipel_cluster::layout::{Redundancy, Role};
 
 use super::*;
 
+/// Returns the role of a node in a zone of its own.
 fn role(node: &Cluster) -> Role {
-    Role {
-        store: node.me(),
-        zone: node.me().node.short(),
-        capacity_bytes: 1 << 40,
-    }
+    archipel_cluster::World::role(node, &node.me().node.short())
 }
 
 /// Opens five nodes. The first three are in the layout, with a copy of everything.
 async fn world(seed: u64) -> World {
-    let world = World::unfounded(5, seed).await;
-    let layout = Layout {
-        version: 1,
-        redundancy: Redundancy {
-            replicas: 3,
-            zones: None,
-        },
-        roles: world.nodes[..3].iter().map(role).collect(),
-        assignment: (0..PARTITIONS).flat_map(|_| 0..3).collect(),
-        control: vec![0, 1, 2],
-    };
-    let epoch = Epoch::first(Id([1; 16]), layout);
-    for node in &world.nodes {
-        node.learn(epoch.clone())
-            .await
-            .expect("the layout is learnt");
-    }
+    let world = World::three_and(2, seed).await;
     for n in 0..KEYS {
         let row = Some(value(&format!("v{n}")));
         let written = world.nodes[0].write(&key(n), row, durable()).await;

@@ -38,6 +38,12 @@ impl World {
         World(world.await.expect("a world"))
     }
 
+    /// Opens three nodes with all partitions, and `others` that know the layout and are in none.
+    pub async fn three_and(others: u8, seed: u64) -> World {
+        let world = archipel_cluster::World::three_and(others, LATENCY, seed, Hooks::NONE);
+        World(world.await.expect("a world"))
+    }
+
     pub fn three(&self) -> [&Cluster; 3] {
         [&self.nodes[0], &self.nodes[1], &self.nodes[2]]
     }

@@ -63,6 +63,7 @@ impl Prefetch {
         let member = group.member(index)?;
         let peers = inner.peers()?;
         let broken = |why: &dyn std::fmt::Display| Error::Unavailable(why.to_string());
+        // The row comes first. The replica tells how long the content is, once it has read the row.
         let class = Class::Data { remaining: 0 };
         let asking = async {
             let node = &member.node.node;
@@ -95,7 +96,7 @@ impl Prefetch {
                 .as_ref()
                 .is_none_or(|(of, _)| *of <= version.stamp)
             {
-                state.came = Some((version.stamp, Source { node, receive }));
+                state.came = Some((version.stamp, Source::new(node, receive)));
             }
         }
         Ok(answer)
@@ -158,10 +159,7 @@ mod tests {
 
     async fn answer_later(prefetch: &Prefetch, awaited: Awaited<'_>, stamp: Stamp) {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let source = Source {
-            node: NodeId::default(),
-            receive: Box::new(Nothing),
-        };
+        let source = Source::new(NodeId::default(), Box::new(Nothing));
         prefetch.lock().came = Some((stamp, source));
         drop(awaited);
     }

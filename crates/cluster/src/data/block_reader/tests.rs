@@ -4,7 +4,10 @@ use archipel_storage::{Payload, RowKey, Value};
 use async_trait::async_trait;
 
 use super::*;
+use crate::data::MOVED;
 use crate::{Cluster, Hooks};
+
+mod slow;
 
 /// The frames that a replica sends.
 struct Pieces(VecDeque<Bytes>);
@@ -24,10 +27,7 @@ fn block_of(content: &[u8]) -> BlockRef {
 }
 
 fn source(frames: Vec<Bytes>) -> Source {
-    Source {
-        node: NodeId::default(),
-        receive: Box::new(Pieces(frames.into())),
-    }
+    Source::new(NodeId::default(), Box::new(Pieces(frames.into())))
 }
 
 async fn received(content: &[u8], pieces: Vec<Bytes>) -> Result<Bytes, Error> {
@@ -232,7 +232,7 @@ async fn block_that_is_being_fetched_is_not_fetched_again() {
     world.network.end_all_cuts();
     let (node, payload) = (world.nodes[2].data(), Payload::Blocks(blocks));
     let fetch = |class| node.fetch_with(PartitionId(0), &payload, class);
-    let (one, other) = tokio::join!(fetch(Some(Class::Background)), fetch(None));
+    let (one, other) = tokio::join!(fetch(Some(Class::Background)), fetch(Some(MOVED)));
     assert_eq!((one.unwrap().blocks, other.unwrap().blocks), (2, 0));
 }
 

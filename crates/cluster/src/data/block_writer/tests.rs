@@ -111,3 +111,59 @@ async fn an_append_whose_replicas_hang_ends_with_an_error() {
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert!(begun.elapsed() >= GRACE, "{:?}", begun.elapsed());
 }
+
+/// A stream that notes the class of each frame.
+#[derive(Clone, Default)]
+struct Noting {
+    class: Option<Class>,
+    noted: Arc<parking_lot::Mutex<Vec<Option<Class>>>>,
+}
+
+#[async_trait]
+impl SendFrames for Noting {
+    async fn send(&mut self, _: Bytes) -> Result<(), NetError> {
+        self.noted.lock().push(self.class);
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<(), NetError> {
+        Ok(())
+    }
+
+    fn set_class(&mut self, class: Class) {
+        self.class = Some(class);
+    }
+}
+
+/// Found by reading: all uploads came before all reads that tell what is left of them.
+#[tokio::test(start_paused = true)]
+async fn a_long_upload_gives_way_and_a_short_one_does_not() {
+    let (_world, group) = group().await;
+    let noting = Noting::default();
+    let (items, queue) = mpsc::channel(QUEUE);
+    let address = group.address(remote(&group)).unwrap();
+    let stream = Stream {
+        send: Box::new(noting.clone()),
+        receive: Box::new(Hanging { room: 0 }),
+    };
+    let feeding = tokio::spawn(feed(stream, UploadOpen { address }, queue));
+    let room = Arc::new(Semaphore::new(3));
+    for len in [1000, 1000, 500] {
+        let permit = room.clone().acquire_owned().await.unwrap();
+        let block = Bytes::from(vec![0; len]);
+        let _ = items.send(Item::Block(block, permit)).await;
+    }
+    let request = Request::Prepare {
+        ballot: Stamp::ZERO,
+        asking: None,
+        guarded: false,
+    };
+    let call = RowCall::plain(address, Bytes::new(), request);
+    let (sender, _answer) = oneshot::channel();
+    let _ = items.send(Item::Call(Box::new(call), sender)).await;
+    drop(items);
+    let _ = timeout(EVER, feeding).await;
+    let noted = noting.noted.lock().clone();
+    let remaining = [1000, 2000, 2500, 0].map(|remaining| Some(Class::Data { remaining }));
+    assert_eq!(noted[1..], remaining);
+}

@@ -30,9 +30,11 @@ pub(super) struct Waiting {
     patience: Duration,
     /// When the operation's patience ends.
     patient_until: Instant,
+    /// The round in which calls failed last.
+    round: u32,
+    /// The retry of the replicas that failed in this round.
     retry: Option<Retry>,
     /// The replicas whose calls failed in this round in a way that may pass.
-    round: u32,
     failed: ReplicaSet,
     /// The replicas that failed otherwise: their disks are full or were lost, for example.
     lost: ReplicaSet,
@@ -71,8 +73,9 @@ impl Waiting {
         }
     }
 
-    /// Notes that a call failed; `passing` tells that a retry may help. Returns true if the operation
-    /// is to be told now. Otherwise the replicas that the quorum needs are asked again first.
+    /// Notes that a call failed; `passing` tells that a retry may help. Returns true if the
+    /// operation is to be told now. Otherwise the replicas that the quorum needs are asked again
+    /// first.
     pub fn on_failure(
         &mut self,
         now: Instant,
@@ -82,6 +85,8 @@ impl Waiting {
     ) -> bool {
         if self.round != round {
             self.round = round;
+            // Failures of another round say nothing about this one, which may leave a replica out.
+            self.retry = None;
             self.forget_failures();
         }
         match passing {
@@ -98,8 +103,9 @@ impl Waiting {
         {
             return true;
         }
+        let last = self.begun + self.times.operation;
         let (pause, until) = match self.retry {
-            None => (self.times.first_retry, now + self.times.retries),
+            None => (self.times.first_retry, (now + self.times.retries).min(last)),
             // The pending retry covers this replica, too.
             Some(retry) if retry.at > now => return false,
             Some(retry) => ((2 * retry.pause).min(self.times.longest_retry), retry.until),

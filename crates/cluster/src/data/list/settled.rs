@@ -1,8 +1,9 @@
 //! Listings of which each row is as a quorum holds it.
 //!
-//! A merged page shows the newest version that one of its replicas has, maybe as the only one. That version may never take
-//! effect: a write without an answer whose coordinator crashed, which a later write overtakes. So nothing may be built
-//! on it that lasts. A tombstone of a minority is as bad as a value: it hides a row that lives.
+//! A merged page shows the newest version that one of its replicas has, maybe as the only one. That
+//! version may never take effect: a write without an answer whose coordinator crashed, which a
+//! later write overtakes. So nothing may be built on it that lasts. A tombstone of a minority is as
+//! bad as a value: it hides a row that lives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::register::Version;
 const AT_ONCE: usize = 256;
 
 impl Data {
-    /// Returns a page as [`list`](Data::list) does, with tombstones, and the keys of its rows whose version only a minority
-    /// showed, in order.
+    /// Returns a page as [`list`](Data::list) does, with tombstones, and the keys of its rows whose
+    /// version only a minority showed, in order.
     pub(in crate::data) async fn newest_page(
         self: &Arc<Data>,
         mut query: ListQuery,
@@ -32,15 +33,16 @@ impl Data {
         Ok((listing, unsettled))
     }
 
-    /// Returns a page as [`list`](Data::list) does, with tombstones, in which each row is as a quorum holds it. Rows whose
-    /// version only a minority showed are read, which settles them: one round more if there are any.
+    /// Returns a page as [`list`](Data::list) does, with tombstones, in which each row is as a
+    /// quorum holds it. Rows whose version only a minority showed are read, which settles them: one
+    /// round more if there are any.
     #[boxed]
     pub async fn list_settled(self: &Arc<Data>, query: ListQuery) -> Result<Listing, Error> {
         let partition = query.partition;
         let (mut listing, unsettled) = self.newest_page(query).await?;
         let reads = unsettled.into_iter().map(async |key| {
             let row = RowKey { partition, key };
-            let version = self.read_version(&row, &[], false).await?;
+            let version = self.head_version(&row, &[]).await?;
             Ok::<_, Error>((row.key, metadata_of(version)))
         });
         let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
@@ -55,7 +57,8 @@ impl Data {
         Ok(listing)
     }
 
-    /// Returns all live rows of a partition whose keys begin with `prefix`, in order, each as a quorum holds it.
+    /// Returns all live rows of a partition whose keys begin with `prefix`, in order, each as a
+    /// quorum holds it.
     ///
     /// # Errors
     /// As [`scan`](Data::scan).

@@ -3,6 +3,7 @@ use std::time::Duration;
 use archipel_base::{PartitionId, Stamp};
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
+use archipel_storage::engine::memory::Fault;
 
 use super::*;
 use crate::cluster::Cluster;
@@ -59,6 +60,31 @@ async fn replica_that_cannot_read_a_guard_does_not_say_that_it_is_gone() {
     a.write(&key("guard"), None, how).await.unwrap();
     let answer = c.answer(guarded_write(c)).await.unwrap();
     assert_eq!(answer, Answer::Guarded);
+}
+
+/// Its disk fails, for instance, or has no space. A write would be refused as if its guard was gone.
+#[tokio::test(start_paused = true)]
+async fn replica_that_cannot_store_a_guard_says_why() {
+    let latency = Duration::from_millis(20);
+    let world = World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap();
+    let [a, c] = [&world.nodes[0], &world.nodes[2]];
+    world.isolate(2);
+    let how = WriteOptions::durable(Durability::Fsync);
+    a.write(&key("guard"), Some(Value::default()), how)
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.network.end_all_cuts();
+    // From now on, so that neither the read nor what follows it stores the guard.
+    world.engines[2].inject(Fault {
+        after_commits: 0,
+        error: storage::Error::Failed("on purpose".into()),
+    });
+    let group = c.group(PartitionId(0)).unwrap();
+    let address = group.address(group.local().unwrap()).unwrap();
+    let brought = c.bring(address, &key("guard"), false).await;
+    let why = brought.unwrap_err().to_string();
+    assert!(why.contains("on purpose"), "{why}");
 }
 
 /// One replica claims to hold a stamp of the far future, because its clock was wrong or because it

@@ -1,9 +1,8 @@
-use archipel_base::{Id, PartitionId};
+use archipel_base::PartitionId;
 use bytes::Bytes;
 
 use super::*;
 use crate::cluster::Cluster;
-use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::reconfigure::change::LayoutChange;
@@ -15,14 +14,6 @@ fn key(n: usize) -> RowKey {
     RowKey {
         partition: PartitionId(7),
         key: Bytes::from(format!("row {n:05}")),
-    }
-}
-
-fn role(node: &Cluster, zone: &str) -> Role {
-    Role {
-        store: node.me(),
-        zone: zone.into(),
-        capacity_bytes: 1 << 40,
     }
 }
 
@@ -40,23 +31,7 @@ async fn holds(node: &Cluster, key: RowKey) -> bool {
 /// Each partition has a replica on the node that is gone.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_is_not_awaited_for_each_row_that_moves() {
-    let world = World::unfounded(4, LATENCY, 1, Hooks::NONE);
-    let world = world.await.unwrap();
-    let roles = world.nodes[..3].iter().zip(["a", "b", "c"]);
-    let layout = Layout {
-        version: 1,
-        redundancy: Redundancy {
-            replicas: 3,
-            zones: None,
-        },
-        roles: roles.map(|(node, zone)| role(node, zone)).collect(),
-        assignment: (0..PARTITIONS).flat_map(|_| 0..3).collect(),
-        control: vec![0, 1, 2],
-    };
-    let epoch = Epoch::first(Id([1; 16]), layout);
-    for node in &world.nodes {
-        node.learn(epoch.clone()).await.unwrap();
-    }
+    let world = World::three_and(1, LATENCY, 1, Hooks::NONE).await.unwrap();
     let (driver, new) = (&world.nodes[0], &world.nodes[3]);
     for n in 0..ROWS {
         write(driver, &key(n)).await;
@@ -66,7 +41,7 @@ async fn a_node_that_is_gone_is_not_awaited_for_each_row_that_moves() {
         tokio::spawn(async move { node.layouts().run_rebalance().await });
     }
     let changes = vec![
-        LayoutChange::Assign(role(new, "c")),
+        LayoutChange::Assign(World::role(new, "c")),
         LayoutChange::Remove(world.ids[2]),
     ];
     let staged = driver.layouts().stage(changes).await.unwrap();
@@ -100,7 +75,8 @@ async fn a_node_that_hangs_delays_a_row_for_a_moment_only() {
     assert!(!brought.everywhere);
 }
 
-/// Garbage of an object with versions is dropped once all replicas have its row. A replica may be far away.
+/// Garbage of an object with versions is dropped once all replicas have its row. A replica may be
+/// far away.
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_answers_late_gets_a_row_all_the_same() {
     let world = World::new(3, 3, LATENCY, 1, Hooks::NONE).await.unwrap();

@@ -2,16 +2,22 @@
 
 use std::sync::Arc;
 
-use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
+use archipel_storage::{RowKey, Value};
+use futures_util::future::Either;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 
 use super::{Attempt, Try, VersionDecision, VersionSeen};
 use crate::data::Data;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
+use crate::node::detach::DetachOnDrop;
+use crate::node::group::Group;
 use crate::node::replica::versions::kept_row;
-use crate::register::Request;
+use crate::node::wire::RowCall;
 use crate::register::versions::{self, VersionReport};
+use crate::register::{Answer, ReplicaSet, Request, Version};
 
 impl Data {
     /// Makes the state of a version final: it lives or is dead, as the newest report says.
@@ -34,13 +40,19 @@ impl Data {
             Ok(Attempt::Done(_) | Attempt::Again | Attempt::Overtaken { .. } | Attempt::Ask(_)) => {
                 Ok(())
             }
-            // It repeated what a replica said of the version, so it may take effect later. The next look tells.
+            // It repeated what a replica said of the version, so it may take effect later. The next
+            // look tells.
             Err(Error::Overtaken) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// Brings a living version to the replicas that lack it, as a copy.
+    ///
+    /// Those of suspected nodes are awaited only if the others that have it are no quorum: a call to
+    /// a node that is gone takes seconds. They are asked all the same, in a task that may outlive
+    /// this, because a node may be suspected although it is there. While many such tasks run, they are
+    /// asked only if a quorum needs them.
     pub(super) async fn hand_round(
         self: &Arc<Data>,
         row: &RowKey,
@@ -53,18 +65,64 @@ impl Data {
         let kept = kept_row(&prefix, row, report.name);
         let version = versions::copy_of(report);
         let group = self.group(row.partition)?;
-        let copies = group.quorums.all().iter().map(|index| {
-            let write = Request::Write {
-                version: version.clone(),
-                guarded: false,
+        let copy = |index| {
+            let (data, group, kept) = (self.clone(), group.clone(), kept.clone());
+            let version = version.clone();
+            async move { (index, data.copy_to(&group, index, kept, version).await) }
+        };
+        let mut awaited = self.replicas_here(&group);
+        let (mut copies, mut later) = (FuturesUnordered::new(), Vec::new());
+        for index in group.quorums.all().iter() {
+            if awaited.contains(index) {
+                copies.push(Either::Left(DetachOnDrop::new(copy(index))));
+            } else if let Ok(permit) = self.copies.clone().try_acquire_owned() {
+                let copying = copy(index).inspect(move |_| drop(permit));
+                copies.push(Either::Left(DetachOnDrop::new(copying)));
+            } else {
+                later.push(index);
+            }
+        }
+        let mut holders = ReplicaSet::EMPTY;
+        loop {
+            if awaited.is_empty() {
+                if group.quorums.is_quorum(holders) {
+                    break;
+                }
+                let needed = later.drain(..);
+                copies.extend(needed.map(|index| Either::Right(copy(index).boxed())));
+            }
+            let Some((index, copied)) = copies.next().await else {
+                break;
             };
-            self.ask_about(&group, index, &kept, write)
-        });
-        for copied in futures_util::future::join_all(copies).await {
-            if let Err(error) = copied {
-                tracing::debug!(%error, "a version cannot be copied to a replica now");
+            awaited = awaited.without([index].into_iter().collect());
+            match copied {
+                Ok(Answer::Accepted) => holders.insert(index),
+                // The decision that follows meets the newer layout.
+                Ok(Answer::Superseded { .. }) => break,
+                // Nothing is copied below its floor.
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "a version cannot be copied to a replica now");
+                }
             }
         }
         Ok(())
+    }
+
+    /// Asks a replica to hold a copy of a version. A client may wait for it, so it is no background
+    /// work.
+    async fn copy_to(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        kept: RowKey,
+        version: Version<Value>,
+    ) -> Result<Answer<Value>, Error> {
+        let write = Request::Write {
+            version,
+            guarded: false,
+        };
+        let call = RowCall::plain(group.address_of(index)?, kept.key, write);
+        self.ask(group, index, call, None).await
     }
 }

@@ -8,6 +8,7 @@ use archipel_storage::{Row, RowTxn};
 
 use super::*;
 use crate::cluster::Cluster;
+use crate::data::COPIES;
 use crate::data::options::Versioning;
 use crate::memory::World;
 use crate::memory::versioned::{FEW_DEAD, VERSIONED};
@@ -74,8 +75,8 @@ async fn the_version_before_very_many_dead_ones_becomes_current() {
     assert_eq!(current().await, None);
 }
 
-/// A replica may hold a version that no other one knows. So its deletion writes something, and a refused
-/// change of it does not.
+/// A replica may hold a version that no other one knows. So its deletion writes something, and a
+/// refused change of it does not.
 #[tokio::test(start_paused = true)]
 async fn a_refused_change_of_an_unknown_version_writes_nothing_and_its_deletion_does() {
     let latency = Duration::from_millis(1);
@@ -94,8 +95,8 @@ async fn a_refused_change_of_an_unknown_version_writes_nothing_and_its_deletion_
     assert_eq!(written.map(|value| value.kind()), Some(VersionKind::Void));
 }
 
-/// A replica has agreed a floor, and holds the version in the object's row. It shows no kept row, as if the
-/// version had been deleted below the floor.
+/// A replica has agreed a floor, and holds the version in the object's row. It shows no kept row,
+/// as if the version had been deleted below the floor.
 #[tokio::test(start_paused = true)]
 async fn a_version_moves_although_a_replica_with_a_floor_has_not_displaced_it() {
     let latency = Duration::from_millis(1);
@@ -138,6 +139,114 @@ async fn a_version_moves_although_a_replica_with_a_floor_has_not_displaced_it() 
     let key = kept.clone();
     let moved = lacks.store().read(move |rows| rows.metadata(&key)).await;
     assert_eq!(moved.unwrap().map(|row| row.stamp), Some(old));
+}
+
+/// A node that is gone delays no copy of a version. One that is suspected and answers gets it all
+/// the same.
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_version_do_not_wait_for_a_suspected_node() {
+    let latency = Duration::from_millis(1);
+    let world = World::new(3, 3, latency, 4, VERSIONED).await.unwrap();
+    let [node, _, suspected] = &world.nodes[..] else {
+        panic!("not three nodes");
+    };
+    let name = put(node).await;
+    put(node).await;
+    let how = WriteOptions::durable(Durability::Fsync);
+    let report = node.look(&object(), name, &how).await.unwrap().report;
+    world.kill(2);
+    let row = object();
+    let handed = node.hand_round(&row, &report);
+    let handed = tokio::time::timeout(Duration::from_secs(1), handed).await;
+    handed.expect("in time").unwrap();
+
+    world.network.end_all_cuts();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    forget(suspected, name).await;
+    node.hand_round(&object(), &report).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(keeps(suspected, name).await);
+}
+
+/// Forgets the kept row of a version.
+async fn forget(node: &Cluster, name: VersionName) {
+    let prefix = (VERSIONED.kept_prefix)(&object()).unwrap();
+    let key = kept_row(&prefix, &object(), name);
+    let forget = move |txn: &mut RowTxn<'_>| txn.forget(&key);
+    let forgotten = node.store().transact(Durability::Fsync, forget).await;
+    forgotten.unwrap();
+}
+
+/// Returns true if a node holds the kept row of a version that lives.
+async fn keeps(node: &Cluster, name: VersionName) -> bool {
+    let prefix = (VERSIONED.kept_prefix)(&object()).unwrap();
+    let key = kept_row(&prefix, &object(), name);
+    let row = node.store().read(move |rows| rows.metadata(&key)).await;
+    row.unwrap().is_some_and(|row| row.is_live())
+}
+
+/// Creates three nodes with two versions of the object. Returns a report about the older one, which
+/// the other nodes have forgotten.
+async fn forgotten_elsewhere() -> (World, VersionReport) {
+    let latency = Duration::from_millis(1);
+    let world = World::new(3, 3, latency, 5, VERSIONED).await.unwrap();
+    let node = &world.nodes[0];
+    let name = put(node).await;
+    put(node).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let how = WriteOptions::durable(Durability::Fsync);
+    let report = node.look(&object(), name, &how).await.unwrap().report;
+    for other in &world.nodes[1..] {
+        forget(other, name).await;
+    }
+    (world, report)
+}
+
+/// A replica takes no copy below its frozen floor. So the copy must be at the third node, although
+/// that one is suspected.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_refuses_a_copy_does_not_count_as_its_holder() {
+    let (world, report) = forgotten_elsewhere().await;
+    let [node, frozen, suspected] = &world.nodes[..] else {
+        panic!("not three nodes");
+    };
+    let floors = Floors {
+        closed: report.stamp,
+        frozen: report.stamp,
+        ..Floors::joining(1)
+    };
+    let freeze = move |txn: &mut RowTxn<'_>| floors::write(txn, PartitionId(0), &floors);
+    let store = frozen.store();
+    store.transact(Durability::Fsync, freeze).await.unwrap();
+    world.kill(2);
+    world.network.end_all_cuts();
+    world.move_away(2, Duration::from_millis(100));
+    node.hand_round(&object(), &report).await.unwrap();
+    assert!(!keeps(frozen, report.name).await);
+    assert!(keeps(suspected, report.name).await);
+}
+
+/// Each copy to a node that is gone is a task with the version for ten seconds.
+#[tokio::test(start_paused = true)]
+async fn few_copies_to_suspected_nodes_are_under_way_at_once() {
+    let (world, report) = forgotten_elsewhere().await;
+    let [node, other, suspected] = &world.nodes[..] else {
+        panic!("not three nodes");
+    };
+    let _under_way = node.copies.acquire_many(COPIES as u32).await.unwrap();
+    world.kill(2);
+    world.network.end_all_cuts();
+    node.hand_round(&object(), &report).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(keeps(other, report.name).await);
+    assert!(!keeps(suspected, report.name).await);
+
+    // A quorum needs one of them.
+    forget(other, report.name).await;
+    world.kill(1);
+    world.network.end_all_cuts();
+    node.hand_round(&object(), &report).await.unwrap();
+    assert!(keeps(other, report.name).await || keeps(suspected, report.name).await);
 }
 
 async fn plant<const N: usize>(node: &Cluster, rows: [(RowKey, Row); N]) {

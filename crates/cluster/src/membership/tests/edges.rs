@@ -2,6 +2,7 @@
 
 use archipel_base::clock::DAY_MS;
 
+use super::super::belief::Naming;
 use super::super::message::{MAX_INFO_BYTES, MAX_LINES, MAX_MESSAGE_BYTES};
 use super::*;
 
@@ -89,9 +90,9 @@ fn epoch_of_another_node_tells_of_a_cluster() {
 #[test]
 fn node_that_the_layout_dropped_is_named_no_more() {
     let mut here = Membership::new(id(0), 1, info(0), vec![address(1)], 0);
-    here.named(id(1), &address(1), false);
-    here.named(id(2), &address(2), true);
-    here.named(id(3), &address(3), false);
+    here.named(id(1), &address(1), Naming::Plan);
+    here.named(id(2), &address(2), Naming::Command);
+    here.named(id(3), &address(3), Naming::Plan);
     assert!(here.is_named(&id(1)) && !here.is_joined(&id(1)));
     assert!(here.is_named(&id(2)) && here.is_joined(&id(2)));
     assert!(!here.is_named(&id(3)));

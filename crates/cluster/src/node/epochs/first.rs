@@ -150,10 +150,22 @@ impl First {
     }
 }
 
+/// The part of a node in the cluster whose epoch it learns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Learner {
+    /// It founds the cluster by this.
+    Founder,
+    /// Others told it.
+    Member,
+}
+
 /// Ends a promise in the transaction that learns an epoch.
-pub(super) fn settle(txn: &mut RowTxn<'_>, founds: bool) -> Result<(), archipel_storage::Error> {
+pub(super) fn settle(
+    txn: &mut RowTxn<'_>,
+    learner: Learner,
+) -> Result<(), archipel_storage::Error> {
     txn.set_meta(PROMISE, None)?;
-    if founds {
+    if learner == Learner::Founder {
         txn.set_meta(FOUNDED, Some(&[1]))?;
     }
     Ok(())
@@ -193,7 +205,8 @@ impl Epochs {
     #[boxed]
     pub async fn found(self: &Arc<Epochs>, store: &Store, epoch: Epoch) -> Result<(), Error> {
         let turn = self.learning.clone().lock_owned().await;
-        self.learn_in_turn(turn, store, epoch, true).await
+        self.learn_in_turn(turn, store, epoch, Learner::Founder)
+            .await
     }
 
     /// Begins to propose a first layout.
@@ -212,12 +225,13 @@ impl Epochs {
         Ok(())
     }
 
-    /// Brings the proposed first layout into force, because all its nodes have promised. Drops it if
-    /// `heard` tells of a cluster by now.
+    /// Brings the proposed first layout into force, because all its nodes have promised. Drops it
+    /// if `heard` tells of a cluster by now.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if this node learnt another layout or heard of a cluster meanwhile. Also if
-    /// the layout cannot be stored: then the proposal stays open, because the store may hold it.
+    /// [`Error::Unavailable`] if this node learnt another layout or heard of a cluster meanwhile.
+    /// Also if the layout cannot be stored: then the proposal stays open, because the store may
+    /// hold it.
     pub async fn commit(
         self: &Arc<Epochs>,
         store: &Store,
@@ -235,7 +249,8 @@ impl Epochs {
             self.first.0.lock().proposed = None;
             return Err(Error::Unavailable(why));
         }
-        self.learn_in_turn(turn, store, epoch, true).await
+        self.learn_in_turn(turn, store, epoch, Learner::Founder)
+            .await
     }
 
     /// Drops the proposal: it never comes into force.

@@ -4,18 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use archipel_base::{PartitionId, codec};
+use archipel_base::{Id, NodeId, PartitionId, codec};
 use archipel_storage::engine::Engine;
 use archipel_storage::engine::memory::{Fault, MemoryEngine};
 use archipel_storage::store::{StoreOptions, Threads};
 use archipel_storage::{Error, ListQuery, RowKey};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
+use tokio::task::unconstrained;
 use tokio::time::timeout;
 
 use crate::cluster::Cluster;
+use crate::data::bundle::RowsCall;
 use crate::layout::Epoch;
 use crate::memory::{World, seeded_options};
+use crate::node::epochs::Check;
+use crate::node::history::Contradiction;
 use crate::node::options::Hooks;
 use crate::node::wire::{Address, Refusal, RowCall, RowReply, method};
 use crate::register::{Request, Version};
@@ -48,7 +53,7 @@ async fn listing_waits_while_an_epoch_is_being_learnt() {
 }
 
 /// Returns a call that asks a node to hold a version in an epoch.
-fn write_in(epoch: &Epoch, node: &Cluster) -> Bytes {
+fn write_in(epoch: &Epoch, node: &Cluster) -> RowCall {
     let address = Address {
         epoch: epoch.number(),
         incarnation: epoch.incarnation_of(&node.me()).unwrap(),
@@ -58,16 +63,11 @@ fn write_in(epoch: &Epoch, node: &Cluster) -> Bytes {
         version: Version::absent(),
         guarded: false,
     };
-    codec::encode(&RowCall::plain(
-        address,
-        Bytes::from_static(b"key"),
-        request,
-    ))
-    .into()
+    RowCall::plain(address, Bytes::from_static(b"key"), request)
 }
 
-/// A store that comes back is wiped while its node learns the epoch, which may take minutes. The other nodes
-/// send it each write of that epoch, and clients ask it.
+/// A store that comes back is wiped while its node learns the epoch, which may take minutes. The
+/// other nodes send it each write of that epoch, and clients ask it.
 #[tokio::test(start_paused = true)]
 async fn requests_do_not_pile_up_while_an_epoch_is_being_learnt() {
     for is_stored in [true, false] {
@@ -85,16 +85,20 @@ async fn requests_do_not_pile_up_while_an_epoch_is_being_learnt() {
             a.epochs.fence.fetch_max(next.number(), Ordering::SeqCst);
         }
 
-        let (service, from, call) = (a.service(), b.me().node, write_in(&next, a));
+        let (service, from) = (a.service(), b.me().node);
+        let call = Bytes::from(codec::encode(&write_in(&next, a)));
+        let bundle = Bytes::from(codec::encode(&RowsCall(vec![write_in(&next, a)])));
         let tasks = Handle::current().metrics();
-        let before = tasks.num_alive_tasks();
-        for _ in 0..100 {
-            let asked = service.call(from, method::ROW, call.clone());
-            let answered = timeout(Duration::from_millis(20), asked).await;
-            assert!(answered.is_err(), "it waits");
+        for (name, call) in [(method::ROW, &call), (method::ROWS, &bundle)] {
+            let before = tasks.num_alive_tasks();
+            for _ in 0..100 {
+                let asked = service.call(from, name, call.clone());
+                let answered = timeout(Duration::from_millis(20), asked).await;
+                assert!(answered.is_err(), "it waits");
+            }
+            let after = tasks.num_alive_tasks();
+            assert!(after < before + 50, "{name}: {before} tasks, then {after}");
         }
-        let after = tasks.num_alive_tasks();
-        assert!(after < before + 50, "{before} tasks, then {after}");
 
         let answer = timeout(LONG, service.call(from, method::ROW, call)).await;
         let answer = answer.expect("the wait ends").unwrap();
@@ -182,4 +186,30 @@ async fn an_intent_tells_the_epoch_in_force() {
     node.epochs.fence.fetch_max(next.number(), Ordering::SeqCst);
     assert_eq!(node.announce().await.unwrap().epoch, 1);
     drop(learning);
+}
+
+/// A rollback of the store is detected, and the store gets another name, while a request is checked. A store with a
+/// new name may answer in all epochs, but not for the replica that it was.
+#[tokio::test]
+async fn a_request_is_not_answered_under_the_old_name_of_a_store() {
+    let options = seeded_options(1, Threads::Inline).unwrap();
+    let node = Cluster::alone(options, Hooks::NONE).await.unwrap();
+    let epochs = node.epochs.clone();
+    let epoch = epochs.current().unwrap();
+    let address = Address {
+        epoch: epoch.number(),
+        incarnation: epoch.incarnation_of(&node.me()).unwrap(),
+        partition: PartitionId(0),
+    };
+    assert_eq!(epochs.check(&address), Check::Pass);
+    let (store, renamed) = (node.store().clone(), epochs.clone());
+    *epochs.history.meanwhile.lock() = Some(Box::new(move || {
+        let names = (Id([8; 16]), Id([9; 16]));
+        let told = (NodeId([7; 32]), Contradiction::Older);
+        let renaming = renamed.history.rename(&store, names, told);
+        // A store without threads of its own never waits.
+        unconstrained(renaming).now_or_never().unwrap().unwrap();
+    }));
+    assert_eq!(epochs.check(&address), Check::NotHere);
+    assert_eq!(epochs.history.me().store, Id([8; 16]));
 }

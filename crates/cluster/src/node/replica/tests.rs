@@ -14,6 +14,7 @@ use crate::memory::versioned::VERSIONED;
 use crate::node::options::Hooks;
 use crate::register::{Intent, Version};
 
+mod lost;
 mod pointing;
 mod stale;
 
@@ -90,8 +91,8 @@ async fn a_damaged_row_of_a_node_alone_can_be_overwritten_and_deleted() {
     }
 }
 
-/// A write was acknowledged, and its row was lost later. The replica must not say that the write was
-/// never made: who asks would drop the event of that write.
+/// A write was acknowledged, and its row was lost later. The replica must not say that the write
+/// was never made: who asks would drop the event of that write.
 #[tokio::test]
 async fn a_lost_row_says_nothing_of_writes_before_it() {
     let (node, engine) = alone(Hooks::NONE).await;

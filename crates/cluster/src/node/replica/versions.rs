@@ -77,17 +77,26 @@ pub(super) fn moves(
     })
 }
 
-/// Stores the moves. What lives is stored `before` the object's row, so that its blocks are referred
-/// to throughout, and the rest afterwards. `current` is the object's row.
+/// A part of the moves of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The versions that live. They are stored before the object's row, so that their blocks are
+    /// referred to throughout.
+    Living,
+    /// The others. They are stored after it.
+    Gone,
+}
+
+/// Stores a part of the moves. `current` is the object's row.
 pub(super) fn store(
     txn: &mut RowTxn<'_>,
     moves: &Moves,
     current: Option<&Value>,
-    before: bool,
+    part: Part,
     around: &Around,
 ) -> Result<(), storage::Error> {
     for (key, cell) in &moves.changes {
-        if cell.value.is_some() != before {
+        if cell.value.is_some() != (part == Part::Living) {
             continue;
         }
         let old = cell_of(txn.row_to_replace(key)?.unwrap_or_default());
@@ -100,8 +109,8 @@ pub(super) fn store(
             }
             txn.set(key, &row_of(cell.clone()))?;
         } else {
-            // Its content was this replica's before. A block that was lost must not keep newer versions
-            // of the object from this replica.
+            // Its content was this replica's before. A block that was lost must not keep newer
+            // versions of the object from this replica.
             let row = note_cell(txn, key, &old, cell.clone(), around)?;
             txn.take_over(key, &row)?;
         }
@@ -175,31 +184,9 @@ pub(super) fn told(
     if !about.newest {
         return Ok(told);
     }
-    let (mut names, mut seen, mut lives) = (Vec::new(), 0, false);
-    let visit = &mut |key: &[u8], row: Option<storage::RowMetadata>| {
-        let Some((_, name)) = split_kept(key) else {
-            return Ok(Flow::Continue);
-        };
-        seen += 1;
-        // The null version is the first, and need not be the newest.
-        let is_listed = name.is_some() && !about.names.contains(&name);
-        lives |= is_listed && row.is_some_and(|row| row.is_live());
-        names.push(name);
-        let is_enough = seen >= NEWEST && (lives || seen >= hooks.most_dead);
-        Ok(if is_enough {
-            Flow::Stop
-        } else {
-            Flow::Continue
-        })
-    };
-    let below = about.below.map(|at| kept_row(&prefix, key, Some(at)).key);
-    let start = below.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    rows.scan_metadata(key.partition, &prefix, start, visit)?;
     let mut others = Vec::new();
-    for name in names {
-        if !about.names.contains(&name) {
-            others.push(view(name, false)?);
-        }
+    for name in newest_names(rows, key, &prefix, about, hooks)? {
+        others.push(view(name, false)?);
     }
     // The payload of the newest one is told, too: it may become current.
     let newest = others
@@ -213,4 +200,37 @@ pub(super) fn told(
     }
     told.extend(others);
     Ok(told)
+}
+
+/// Returns the names of the newest versions that this replica keeps, without those that the request
+/// names itself.
+fn newest_names(
+    rows: &RowReader<'_>,
+    key: &RowKey,
+    prefix: &Bytes,
+    about: &About,
+    hooks: Hooks,
+) -> Result<Vec<VersionName>, storage::Error> {
+    let (mut names, mut seen, mut lives) = (Vec::new(), 0, false);
+    let visit = &mut |key: &[u8], row: Option<storage::RowMetadata>| {
+        let Some((_, name)) = split_kept(key) else {
+            return Ok(Flow::Continue);
+        };
+        seen += 1;
+        if !about.names.contains(&name) {
+            // The null version is the first, and need not be the newest.
+            lives |= name.is_some() && row.is_some_and(|row| row.is_live());
+            names.push(name);
+        }
+        let is_enough = seen >= NEWEST && (lives || seen >= hooks.most_dead);
+        Ok(if is_enough {
+            Flow::Stop
+        } else {
+            Flow::Continue
+        })
+    };
+    let below = about.below.map(|at| kept_row(prefix, key, Some(at)).key);
+    let start = below.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    rows.scan_metadata(key.partition, prefix, start, visit)?;
+    Ok(names)
 }

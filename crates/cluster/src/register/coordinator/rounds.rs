@@ -2,7 +2,7 @@
 
 use archipel_base::Stamp;
 
-use super::state::{Kind, Memory, Phase, Promise, Purpose, Report};
+use super::state::{Kind, Memory, Phase, Promise, Purpose, Report, Values};
 use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output, RowValue};
 use crate::register::message::{Answer, Remembered, Request, Version};
 use crate::register::quorum::ReplicaSet;
@@ -18,18 +18,18 @@ impl<V: RowValue> Operation<V> {
         self.send_to(to)
     }
 
-    pub(super) fn begin_reading(&mut self, with_values: bool) -> Vec<Output<V>> {
+    pub(super) fn begin_reading(&mut self, values: Values) -> Vec<Output<V>> {
         let phase = Phase::Reading {
-            with_values,
+            values,
             found: Vec::new(),
         };
         self.enter(phase, self.quorums().all().without(self.left_out))
     }
 
     /// Goes on without the replicas that hold a version which the others cannot store. If a quorum
-    /// of the others agrees on an older version, that one is chosen, and nothing newer was before they
-    /// answered. If a quorum of the others promises a ballot, what they do not hold is not chosen, and
-    /// will not be under a lower one.
+    /// of the others agrees on an older version, that one is chosen, and nothing newer was before
+    /// they answered. If a quorum of the others promises a ballot, what they do not hold is not
+    /// chosen, and will not be under a lower one.
     pub(super) fn go_without(
         &mut self,
         holders: ReplicaSet,
@@ -37,7 +37,7 @@ impl<V: RowValue> Operation<V> {
     ) -> Vec<Output<V>> {
         self.left_out = self.left_out.union(holders);
         match self.kind {
-            Kind::Read => self.begin_reading(true),
+            Kind::Read => self.begin_reading(Values::OfAll),
             _ => self.prepare(next),
         }
     }
@@ -130,8 +130,8 @@ impl<V: RowValue> Operation<V> {
 
     pub(super) fn request(&self, nearest: bool) -> Option<Request<V>> {
         match &self.phase {
-            Phase::Reading { with_values, .. } => Some(Request::Read {
-                with_value: *with_values || nearest,
+            Phase::Reading { values, .. } => Some(Request::Read {
+                with_value: *values == Values::OfAll || nearest,
             }),
             Phase::Preparing { ballot, .. } => Some(Request::Prepare {
                 ballot: *ballot,

@@ -68,9 +68,10 @@ pub enum Outcome<V> {
     /// So many replicas refused what the operation would take from a version that no quorum can
     /// permit it. Nothing was or will be written.
     Held,
-    /// An attempt took no effect on the row and never will, and the operation does not [repeat](Repeat)
-    /// it. But a replica may hold the changes of other versions that the attempt carried, and a look at such
-    /// a version may settle them later. So a sender of changes must not say that nothing was done.
+    /// An attempt took no effect on the row and never will, and the operation does not
+    /// [repeat](Repeat) it. But a replica may hold the changes of other versions that the attempt
+    /// carried, and a look at such a version may settle them later. So a sender of changes must not
+    /// say that nothing was done.
     Overtaken,
     /// No quorum answered, or others were in the way for too long. Nothing was or will be written.
     Unavailable,
@@ -168,10 +169,17 @@ pub(super) struct Report<V> {
 /// A replica's answer about versions: its index, the reports, its agreed floor.
 pub type Told = (usize, Vec<VersionReport>, Stamp);
 
+/// The replicas that a read asks for the value. The others tell only its stamp.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum Values {
+    OfNearest,
+    OfAll,
+}
+
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Phase<V> {
     Reading {
-        with_values: bool,
+        values: Values,
         found: Vec<Report<V>>,
     },
     Preparing {

@@ -3,7 +3,7 @@
 use archipel_base::{Id, Stamp};
 use archipel_storage::{Value, VersionName};
 
-use super::state::{Kind, Memory, Phase, Promise, Purpose, Report, Start, Told};
+use super::state::{Kind, Memory, Phase, Promise, Purpose, Report, Start, Told, Values};
 use super::{Operation, Outcome, Output, Repeat};
 use crate::register::message::Version;
 use crate::register::quorum::{Quorums, ReplicaSet};
@@ -84,8 +84,8 @@ impl<V: RowValue> Operation<V> {
     }
 
     /// Returns the operation. If `by_all` is true, an update writes only after all replicas have
-    /// promised, and ends without effect if one does not. So no replica can accept a write from before
-    /// its guard moved above the stamp of this one.
+    /// promised, and ends without effect if one does not. So no replica can accept a write from
+    /// before its guard moved above the stamp of this one.
     #[must_use]
     pub fn promised_by_all(self, by_all: bool) -> Operation<V> {
         let of_versions = OfVersions {
@@ -102,7 +102,7 @@ impl<V: RowValue> Operation<V> {
     /// replica about the version.
     pub fn look(start: Start, name: VersionName) -> (Operation<V>, Vec<Output<V>>) {
         let mut operation = Operation::new(start, Kind::Look { name }, false);
-        let outputs = operation.begin_reading(true);
+        let outputs = operation.begin_reading(Values::OfAll);
         (operation, outputs)
     }
 
@@ -175,8 +175,8 @@ impl<V: RowValue> Operation<V> {
         self.of_versions.is_kept || matches!(self.kind, Kind::Resolve { name: Some(_), .. })
     }
 
-    /// Returns true if the promises show that another operation decided about the operation's attempt
-    /// as a version.
+    /// Returns true if the promises show that another operation decided about the operation's
+    /// attempt as a version.
     ///
     /// The operation's own burial is no such decision. It may have reached a minority, and others
     /// may have written it on, with the version that it came with.
@@ -195,22 +195,22 @@ impl<V: RowValue> Operation<V> {
             })
     }
 
-    /// Returns true if replicas of every quorum refused what the operation would take. One of them has
-    /// heard of each end of a protection that was acknowledged.
+    /// Returns true if replicas of every quorum refused what the operation would take. One of them
+    /// has heard of each end of a protection that was acknowledged.
     pub(super) fn is_surely_held(&self) -> bool {
         self.quorums().is_blocked_by(self.of_versions.held)
     }
 
-    /// Returns true if a replica refused what the operation would take, and those that have not answered
-    /// may show that it is refused for sure.
+    /// Returns true if a replica refused what the operation would take, and those that have not
+    /// answered may show that it is refused for sure.
     pub(super) fn may_be_held(&self) -> bool {
         let held = self.of_versions.held;
         !held.is_empty() && !self.is_surely_held() && !self.unanswered().is_empty()
     }
 
-    /// Returns true if an attempt that the guard refused may take effect later, although no quorum held
-    /// it: a replica whose guard lags may hold it, and keeps it when another version replaces it.
-    /// Attempts with names of their own are buried instead.
+    /// Returns true if an attempt that the guard refused may take effect later, although no quorum
+    /// held it: a replica whose guard lags may hold it, and keeps it when another version replaces
+    /// it. Attempts with names of their own are buried instead.
     pub(super) fn may_surface(&self, newest: &Version<V>, promises: &[Promise<V>]) -> bool {
         self.guard_refused
             && !self.is_keeping()
@@ -219,9 +219,9 @@ impl<V: RowValue> Operation<V> {
             && !self.rules.breaks(Mutant::RetryRefused)
     }
 
-    /// Returns true if the version found, written again under the ballot, replaces whatever the attempts
-    /// changed. If it is newer than the first attempt, another operation may have decided on that as a
-    /// version.
+    /// Returns true if the version found, written again under the ballot, replaces whatever the
+    /// attempts changed. If it is newer than the first attempt, another operation may have decided
+    /// on that as a version.
     fn is_replaced_by(&self, newest: &Version<V>) -> bool {
         let found = newest.value.as_ref().and_then(V::name);
         let same = |name: &VersionName| *name == found;
@@ -231,8 +231,8 @@ impl<V: RowValue> Operation<V> {
             && attempts.all(|(stamp, _)| newest.stamp < *stamp)
     }
 
-    /// Returns true if all replicas since the first attempt remember that they accepted no attempt. Below
-    /// the ballot they accept none any more, so nobody can find one.
+    /// Returns true if all replicas since the first attempt remember that they accepted no attempt.
+    /// Below the ballot they accept none any more, so nobody can find one.
     fn was_never_accepted(&self, promises: &[Promise<V>]) -> bool {
         let first = self.attempts.first().map_or(Stamp::ZERO, |(s, _)| *s);
         let memories = self.memories(promises).into_iter();

@@ -1,5 +1,6 @@
 //! Digests of partitions and windows, from what the store keeps in the rows' own transactions.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use archipel_base::{BlockHash, PartitionId};
@@ -7,6 +8,7 @@ use archipel_storage::Error;
 use archipel_storage::RowReader;
 use archipel_storage::rows::{Granularity, Window, WindowDigest};
 
+use super::wire::Span;
 use crate::register::windows::WindowId;
 
 /// The most months of a partition: more than eighty years.
@@ -103,11 +105,34 @@ pub(in crate::upkeep) fn parts(
 }
 
 /// Returns how long the parts of a window are; `None` for an hour, which has no parts.
-pub(in crate::upkeep) fn length_of_parts(window: Option<WindowId>) -> Option<Granularity> {
+fn length_of_parts(window: Option<WindowId>) -> Option<Granularity> {
     match window.map(|window| window.granularity) {
         None => Some(Granularity::Month),
         Some(Granularity::Month) => Some(Granularity::Day),
         Some(Granularity::Day) => Some(Granularity::Hour),
         Some(Granularity::Hour) => None,
     }
+}
+
+/// Returns the parts of these windows that have rows, with their shortened digests.
+pub(super) fn parts_of(rows: &RowReader<'_>, spans: &[Span]) -> Result<BTreeMap<Span, u64>, Error> {
+    let mut found = BTreeMap::new();
+    for span in spans {
+        let Some(window) = span.id() else { continue };
+        for (number, window) in parts(rows, span.partition, window)? {
+            if let Some(part) = part_of(span, number) {
+                found.insert(part, shortened(&window));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the part of a window with this number.
+pub(super) fn part_of(span: &Span, number: u32) -> Option<Span> {
+    let granularity = length_of_parts(span.id()?)?;
+    Some(Span {
+        partition: span.partition,
+        window: Some((granularity as u8, number)),
+    })
 }

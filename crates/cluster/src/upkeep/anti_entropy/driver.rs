@@ -55,7 +55,7 @@ impl Upkeep {
         futures_util::future::join3(proof, passes, floors).await;
     }
 
-    async fn pass_forever(self: &Arc<Upkeep>, options: AntiEntropyOptions) {
+    pub(super) async fn pass_forever(self: &Arc<Upkeep>, options: AntiEntropyOptions) {
         if self.is_alone() {
             return std::future::pending().await;
         }

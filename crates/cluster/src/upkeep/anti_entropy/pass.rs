@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{NodeId, PartitionId, Stamp, boxed};
@@ -22,7 +23,6 @@ use crate::node::wire::{Address, method};
 use crate::register::epoch::Member;
 use crate::register::floor::{FloorAnswer, FloorRequest};
 use crate::register::rules::Mutant;
-use crate::register::windows::WindowId;
 use crate::upkeep::Upkeep;
 use crate::upkeep::tombstone_gc::before_hour;
 
@@ -34,6 +34,8 @@ pub(super) struct Pass {
     pub options: AntiEntropyOptions,
     /// This node's own incarnation.
     own: u64,
+    /// True once a row has come, or was not newer after all.
+    pub moves_on: AtomicBool,
 }
 
 /// A row that may be newer on the other node: its name, and its stamp there.
@@ -74,6 +76,7 @@ impl Pass {
             scope,
             options,
             own,
+            moves_on: AtomicBool::new(false),
         }
     }
 
@@ -104,10 +107,10 @@ impl Pass {
         most_urgent_first(&self.upkeep, &mut differ);
         let state = &self.upkeep.anti_entropy;
         state.note(self.node(), |peer| peer.partitions = differ.len() as u64);
-        let mut whole = true;
+        let (mut whole, mut all_are_free) = (true, true);
         for some in differ.chunks(self.upkeep.options.sizes.differing_partitions) {
             let claim = self.claim(some);
-            whole &= claim.partitions.len() == some.len();
+            all_are_free &= claim.partitions.len() == some.len();
             whole &= self.descend(&claim.partitions).await?;
             self.hear_floors(&claim.partitions).await?;
             let done = claim.partitions.len() as u64;
@@ -115,7 +118,12 @@ impl Pass {
                 peer.partitions -= done.min(peer.partitions)
             });
         }
-        Ok(if whole { Ended::Whole } else { Ended::Partly })
+        let is_stuck = all_are_free && !self.moves_on.load(Ordering::Relaxed);
+        Ok(match whole && all_are_free {
+            true => Ended::Whole,
+            false if is_stuck => Ended::Stuck,
+            false => Ended::Partly,
+        })
     }
 
     /// Learns the floor up to which the other node agreed, for one partition whose floor waits
@@ -281,12 +289,12 @@ impl Pass {
             };
             let WindowsReply(theirs) = self.call(method::WINDOWS, &call).await?;
             let asked = some.to_vec();
-            let look = move |rows: &RowReader<'_>| own_parts(rows, &asked);
+            let look = move |rows: &RowReader<'_>| digests::parts_of(rows, &asked);
             let ours = self.upkeep.store().read(look).await?;
             for part in theirs {
                 let Some(span) = some
                     .get(usize::from(part.of))
-                    .and_then(|s| part_of(s, part.number))
+                    .and_then(|s| digests::part_of(s, part.number))
                 else {
                     continue;
                 };
@@ -368,33 +376,4 @@ pub(super) fn most_urgent_first(upkeep: &Upkeep, partitions: &mut [PartitionId])
             here.count()
         })
     });
-}
-
-fn own_parts(
-    rows: &RowReader<'_>,
-    spans: &[Span],
-) -> Result<BTreeMap<Span, u64>, archipel_storage::Error> {
-    let mut ours = BTreeMap::new();
-    for span in spans {
-        let Some(window) = span.id() else { continue };
-        for (number, window) in digests::parts(rows, span.partition, window)? {
-            if let Some(part) = part_of(span, number) {
-                ours.insert(part, digests::shortened(&window));
-            }
-        }
-    }
-    Ok(ours)
-}
-
-/// Returns the part of a window with this number.
-fn part_of(span: &Span, number: u32) -> Option<Span> {
-    let granularity = digests::length_of_parts(span.id()?)?;
-    let id = WindowId {
-        granularity,
-        number,
-    };
-    Some(Span {
-        partition: span.partition,
-        window: Some((id.granularity as u8, id.number)),
-    })
 }

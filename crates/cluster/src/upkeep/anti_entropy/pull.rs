@@ -1,12 +1,13 @@
 //! Pulling rows that are newer on another replica, with the blocks that they refer to.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use archipel_base::{PartitionId, Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
-use archipel_storage::{BlockRef, Payload, RowKey, Value};
+use archipel_storage::{Payload, RowKey, Value};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream;
@@ -18,7 +19,6 @@ use crate::error::Error;
 use crate::node::replica::{Applied, Offer};
 use crate::node::wire::method;
 use crate::register::Version;
-use crate::upkeep::repair::BlockCopy;
 
 /// How many units of rows a pass applies at once.
 const UNITS: usize = 4;
@@ -65,8 +65,11 @@ impl Pass {
     async fn apply_together(&self, rows: Vec<(RowKey, Version<Value>)>) -> bool {
         let apply = |(key, version)| async move {
             let applied = self.apply(&key, version).await;
-            if let Err(error) = &applied {
-                tracing::debug!(%error, key = %key.key.escape_ascii(), "a row does not arrive");
+            match &applied {
+                Ok(()) => self.moves_on.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    tracing::debug!(%error, key = %key.key.escape_ascii(), "a row does not arrive");
+                }
             }
             applied.is_ok()
         };
@@ -77,7 +80,13 @@ impl Pass {
     /// Applies one row. A row that is no longer newer is no error.
     async fn apply(&self, key: &RowKey, version: Version<Value>) -> Result<(), Error> {
         if version.stamp == Stamp::ZERO {
-            return Ok(());
+            // It listed the row a moment ago. A kept row goes without a tombstone once its version
+            // is current (again). If another one went with a floor since, the next pass is whole.
+            if (self.upkeep.replica.hooks().kept_in)(key).is_some() {
+                return Ok(());
+            }
+            let why = "the other node cannot read the row that it listed";
+            return Err(Error::Unavailable(why.into()));
         }
         self.delay_on_purpose().await;
         let stamp = version.stamp;
@@ -94,10 +103,7 @@ impl Pass {
             (Err(storage::Error::NoBlock(_)), Some(payload)) => {
                 match self.bring_blocks(key.partition, &payload).await {
                     Ok(_held) => apply(offer).await?,
-                    Err(error) => {
-                        let blocks = payload.blocks();
-                        return self.give_up(key, stamp, blocks, error).await;
-                    }
+                    Err(error) => return self.give_up(key, stamp, error).await,
                 }
             }
             (applied, _) => applied?,
@@ -122,13 +128,7 @@ impl Pass {
     /// waits. But if a quorum goes on without the version, its write was never acknowledged; and if the
     /// node that holds it has lost its blocks, no other replica can ever store it. Settling overwrites
     /// it then, or the replicas would differ for ever.
-    async fn give_up(
-        &self,
-        key: &RowKey,
-        stamp: Stamp,
-        blocks: &[BlockRef],
-        error: Error,
-    ) -> Result<(), Error> {
+    async fn give_up(&self, key: &RowKey, stamp: Stamp, error: Error) -> Result<(), Error> {
         if !self.may_settle(key, stamp)? {
             return Err(error);
         }
@@ -136,7 +136,7 @@ impl Pass {
         if !self.is_behind(key, stamp).await? {
             return Ok(());
         }
-        if of_quorum.stamp >= stamp || !self.are_lost_there(blocks).await? {
+        if of_quorum.stamp >= stamp || !self.is_lost_there(key, stamp).await? {
             return Err(error);
         }
         self.upkeep.settle(key).await?;
@@ -158,16 +158,11 @@ impl Pass {
             && nodes.all(|node| !group.is_away(upkeep.peers.as_ref(), node)))
     }
 
-    /// Returns true if the other node says that it has no good copy of one of the blocks.
-    async fn are_lost_there(&self, blocks: &[BlockRef]) -> Result<bool, Error> {
-        for block in blocks {
-            let told = self.upkeep.ask_for_block(self.node(), block.hash).await;
-            match told.map_err(Error::Unavailable)?.copy {
-                BlockCopy::Missing | BlockCopy::Damaged => return Ok(true),
-                BlockCopy::Unneeded | BlockCopy::Good | BlockCopy::Unreadable => {}
-            }
-        }
-        Ok(false)
+    /// Returns true if the other node says that it holds this version and has no good copy of one of its blocks.
+    /// One request covers all of them, because a unit of background work waits for the answer.
+    pub(super) async fn is_lost_there(&self, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
+        let upkeep = &self.upkeep;
+        upkeep.ask_for_losses(self.node(), key, stamp).await
     }
 
     /// Waits before some rows if a checker asks for it, so that the row is old when it is applied.

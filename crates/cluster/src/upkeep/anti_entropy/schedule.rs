@@ -6,7 +6,7 @@ use archipel_base::NodeId;
 
 /// A pass with a node that is new, that came back, or that asked for one begins within this time.
 const SOON_MS: u64 = 5_000;
-/// The wait after a pass that failed or left something. It doubles each time.
+/// The wait after a pass that failed or left something. It doubles each time that nothing came.
 const RETRY_MS: u64 = 15_000;
 
 /// How a pass ended.
@@ -16,6 +16,9 @@ pub(super) enum Ended {
     Whole,
     /// Something is left to pull.
     Partly,
+    /// Something is left to pull, and nothing came. It may stay so for long: a row that cannot be
+    /// read, for example.
+    Stuck,
     /// The other node does not answer, or the layout changed meanwhile.
     Failed,
 }
@@ -35,6 +38,8 @@ struct Entry {
     setbacks: u32,
     /// True if a pass was asked for.
     hurried: bool,
+    /// True until the pass begins that was asked for, or that a new node needs.
+    awaited: bool,
 }
 
 impl Schedule {
@@ -58,6 +63,7 @@ impl Schedule {
                 continue;
             }
             if !known || std::mem::take(&mut entry.hurried) {
+                entry.awaited = true;
                 let soon = now_ms + chance() % SOON_MS;
                 entry.due_ms = if known { soon.min(entry.due_ms) } else { soon };
                 entry.setbacks = 0;
@@ -68,7 +74,7 @@ impl Schedule {
     /// Makes the pass with a node due soon.
     pub fn hurry(&mut self, node: &NodeId) {
         if let Some(entry) = self.peers.get_mut(node) {
-            entry.hurried = true;
+            (entry.hurried, entry.awaited) = (true, true);
         }
     }
 
@@ -76,7 +82,7 @@ impl Schedule {
     pub fn hurry_all(&mut self) {
         self.peers
             .values_mut()
-            .for_each(|entry| entry.hurried = true);
+            .for_each(|entry| (entry.hurried, entry.awaited) = (true, true));
     }
 
     /// Returns the node whose pass has been due longest and is not under way, and marks the pass as
@@ -86,7 +92,7 @@ impl Schedule {
         let mut due = due.filter(|(_, e)| !e.running && !e.away && e.due_ms <= now_ms);
         let first = due.next()?;
         let (node, entry) = due.fold(first, |a, b| if b.1.due_ms < a.1.due_ms { b } else { a });
-        entry.running = true;
+        (entry.running, entry.awaited) = (true, false);
         Some(*node)
     }
 
@@ -113,7 +119,7 @@ impl Schedule {
         entry.setbacks = match ended {
             Ended::Whole => 0,
             Ended::Partly => 1,
-            Ended::Failed => entry.setbacks.saturating_add(1),
+            Ended::Stuck | Ended::Failed => entry.setbacks.saturating_add(1),
         };
         let wait = match entry.setbacks {
             0 => interval_ms,
@@ -132,6 +138,12 @@ impl Schedule {
             entry.away,
             entry.due_ms.saturating_sub(now_ms),
         ))
+    }
+
+    /// Returns true if a pass is under way, or is about to begin because it was asked for.
+    pub fn is_busy(&self) -> bool {
+        let mut entries = self.peers.values();
+        entries.any(|entry| entry.running || (entry.awaited && !entry.away))
     }
 
     /// Returns the nodes.

@@ -12,6 +12,8 @@ use crate::upkeep::Upkeep;
 pub struct AntiEntropyStatus {
     /// The nodes that share partitions with it.
     pub peers: Vec<PeerStatus>,
+    /// True while a pass is under way, or about to begin because it was asked for.
+    pub busy: bool,
     /// Passes that ended, whole or not.
     pub passes: u64,
     /// Calls made.
@@ -96,6 +98,7 @@ impl Upkeep {
         });
         AntiEntropyStatus {
             peers: peers.collect(),
+            busy: schedule.is_busy(),
             floors: state.floors.look(),
             ..progress.total.clone()
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use archipel_base::{BlockHash, PartitionId};
+use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::rows::Mention;
@@ -128,8 +129,9 @@ impl Upkeep {
         partitions.dedup();
         let mut why = Error::Unavailable("no row refers to it".into());
         for partition in partitions {
-            let mut stream =
-                BlockStream::new(Arc::clone(self), partition, vec![mention.block], false);
+            let blocks = vec![mention.block];
+            let stream = BlockStream::new(Arc::clone(self), partition, blocks, false);
+            let mut stream = stream.in_class(Some(Class::Background));
             match stream.next().await {
                 Some(Ok(content)) => return Ok(content),
                 Some(Err(error)) => why = error,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::codec::Versioned;
-use archipel_base::{BlockHash, NodeId, boxed};
+use archipel_base::{BlockHash, NodeId, Stamp, boxed};
 use archipel_net::Class;
+use archipel_storage::RowKey;
 use archipel_storage::blocks::{DiskState, DiskStatus};
 use serde::{Deserialize, Serialize};
 
@@ -15,15 +16,17 @@ use super::{RepairStatus, ScrubStatus};
 use crate::error::Error;
 use crate::node::wire::method;
 use crate::upkeep::Upkeep;
+use crate::upkeep::anti_entropy::PeerStatus;
 use crate::upkeep::verify::VerificationState;
 
 /// How long a node may take to answer.
 const ANSWER: Duration = Duration::from_secs(3);
-/// How long it may take to look a block up: it reads the payloads of all rows.
+/// How long it may take to look a block up, for which it reads the payloads of all rows, or to read all blocks of
+/// a row.
 const BLOCK_ANSWER: Duration = Duration::from_secs(40);
 
 /// Asks a node for its maintenance status.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct MaintenanceCall {
     /// Begins a scrub first, with this many bytes a second, and retries failed repairs at once.
     #[serde(rename = "s", default)]
@@ -34,6 +37,9 @@ pub(crate) struct MaintenanceCall {
     /// Looks this block up.
     #[serde(rename = "b", default)]
     pub block: Option<BlockHash>,
+    /// Reads the blocks of this row, if it has this stamp there.
+    #[serde(rename = "l", default)]
+    pub row: Option<(RowKey, Stamp)>,
 }
 
 impl Versioned for MaintenanceCall {
@@ -58,12 +64,18 @@ pub struct MaintenanceStatus {
     /// The nodes from which it has rows to fetch, or may have.
     #[serde(rename = "b", default)]
     pub lagging: Vec<Lagging>,
+    /// True while it compares its rows with another node, or is about to because it was asked to.
+    #[serde(rename = "a", default)]
+    pub comparing: bool,
     /// The last verification that it was asked for.
     #[serde(rename = "v", default)]
     pub verification: Option<VerificationState>,
     /// What it knows of the block that it was asked for.
     #[serde(rename = "k", default)]
     pub block: Option<BlockReport>,
+    /// True if it has lost a block of the row that it was asked for.
+    #[serde(rename = "l", default)]
+    pub lost: Option<bool>,
 }
 
 /// The space of all disks of a node that work, in bytes.
@@ -116,6 +128,7 @@ impl Upkeep {
             scrub,
             ..MaintenanceCall::default()
         };
+        let call = &call;
         let asked = self.storing_nodes().into_iter().map(|node| async move {
             let status = self.ask_maintenance(node, call, ANSWER).await;
             (node, status.map_err(|error| error.to_string()))
@@ -138,7 +151,7 @@ impl Upkeep {
             stop: true,
             ..MaintenanceCall::default()
         };
-        self.ask_maintenance(node, call, ANSWER).await
+        self.ask_maintenance(node, &call, ANSWER).await
     }
 
     /// Returns the nodes of the layout that hold data.
@@ -149,8 +162,24 @@ impl Upkeep {
         roles.map(|role| role.store.node).collect()
     }
 
+    /// Asks a node whether it holds a row under this stamp and has lost one of its blocks.
+    pub(in crate::upkeep) async fn ask_for_losses(
+        self: &Arc<Upkeep>,
+        node: NodeId,
+        row: &RowKey,
+        stamp: Stamp,
+    ) -> Result<bool, Error> {
+        let call = MaintenanceCall {
+            row: Some((row.clone(), stamp)),
+            ..MaintenanceCall::default()
+        };
+        let told = self.ask_maintenance(node, &call, BLOCK_ANSWER).await?;
+        let old = || Error::Unavailable("its release does not tell what it has lost".into());
+        told.lost.ok_or_else(old)
+    }
+
     /// Asks a node what it knows of a block.
-    pub(in crate::upkeep) async fn ask_for_block(
+    pub(super) async fn ask_for_block(
         self: &Arc<Upkeep>,
         node: NodeId,
         hash: BlockHash,
@@ -159,23 +188,35 @@ impl Upkeep {
             block: Some(hash),
             ..MaintenanceCall::default()
         };
-        let told = self.ask_maintenance(node, call, BLOCK_ANSWER).await;
+        let told = self.ask_maintenance(node, &call, BLOCK_ANSWER).await;
         let told = told.map_err(|error| error.to_string())?;
         let old = || "its release does not look blocks up".to_owned();
         told.block.ok_or_else(old)
     }
 
+    /// Asks a node, which may be this one: its disks may hang, too.
     async fn ask_maintenance(
         self: &Arc<Upkeep>,
         node: NodeId,
-        call: MaintenanceCall,
+        call: &MaintenanceCall,
         time: Duration,
     ) -> Result<MaintenanceStatus, Error> {
-        if node == self.epochs.me().node {
-            return self.serve_maintenance(call).await;
-        }
-        let peers = self.peers()?;
-        let asked = peers.call(&node, method::MAINTENANCE, Class::Small, &call);
+        let asked = async {
+            if node == self.epochs.me().node {
+                return self.serve_maintenance(call.clone()).await;
+            }
+            let peers = self.peers()?;
+            // The time of many round trips is no distance.
+            let class = match time > ANSWER {
+                true => Class::Background,
+                false => Class::Small,
+            };
+            // `time` is over first: a node that takes long for this is not one that does not
+            // answer.
+            let limit = time + peers.times.call;
+            let method = method::MAINTENANCE;
+            peers.call_within(&node, method, class, limit, call).await
+        };
         tokio::time::timeout(time, asked)
             .await
             .unwrap_or_else(|_| Err(Error::Unavailable("it does not answer".into())))
@@ -194,10 +235,9 @@ impl Upkeep {
         if call.stop {
             upkeep.scrub_stop().await?;
         }
-        let blocks = self.store().blocks().clone();
-        let disks = self.store().blocks().pool().run(move || Ok(blocks.disks()));
+        let disks = self.store().blocks().ask_disks().await?;
+        let anti_entropy = upkeep.anti_entropy_status();
         let (failed, working): (Vec<_>, Vec<_>) = disks
-            .await?
             .into_iter()
             .partition(|disk| disk.state == DiskState::Failed);
         Ok(MaintenanceStatus {
@@ -208,10 +248,15 @@ impl Upkeep {
                 .map(|disk| (disk.id, disk.reason.unwrap_or_default()))
                 .collect(),
             space: Some(space(&working)),
-            lagging: lagging(upkeep),
+            lagging: lagging(anti_entropy.peers),
+            comparing: anti_entropy.busy,
             verification: upkeep.verification().map(|asked| asked.state()),
             block: match call.block {
                 Some(hash) => Some(upkeep.look_up_block(hash).await?),
+                None => None,
+            },
+            lost: match call.row {
+                Some((row, stamp)) => Some(upkeep.has_lost(&row, stamp).await?),
                 None => None,
             },
         })
@@ -230,8 +275,8 @@ fn space(disks: &[DiskStatus]) -> DiskSpace {
 }
 
 /// Returns what this node has to fetch, by node.
-fn lagging(upkeep: &Arc<Upkeep>) -> Vec<Lagging> {
-    let peers = upkeep.anti_entropy_status().peers.into_iter();
+fn lagging(peers: Vec<PeerStatus>) -> Vec<Lagging> {
+    let peers = peers.into_iter();
     let differ = peers.filter(|peer| peer.away || peer.partitions > 0);
     let each = differ.map(|peer| Lagging {
         node: peer.node,
@@ -242,3 +287,6 @@ fn lagging(upkeep: &Arc<Upkeep>) -> Vec<Lagging> {
     });
     each.collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
-//! What each node knows of a block: whether it has a good copy, and which of its rows refer to it.
+//! What each node knows of a block: whether it has a good copy, and which of its rows refer to it. Which rows have
+//! lost one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use archipel_base::{BlockHash, NodeId, boxed};
+use archipel_base::{BlockHash, NodeId, Stamp, boxed};
 use archipel_storage as storage;
 use archipel_storage::rows::Mention;
 use archipel_storage::{RowKey, RowReader};
@@ -45,7 +46,7 @@ pub struct BlockReport {
     /// The references that the index counts.
     #[serde(rename = "n")]
     pub references: u64,
-    /// The first eight of the rows that refer to it.
+    /// Eight of the rows that refer to it at most, in as many partitions as possible.
     #[serde(rename = "r")]
     pub rows: Vec<RowKey>,
 }
@@ -86,6 +87,25 @@ impl Upkeep {
             references,
             rows,
         })
+    }
+
+    /// Returns true if this node holds a row under this stamp and has lost one of its blocks.
+    pub(super) async fn has_lost(&self, row: &RowKey, stamp: Stamp) -> Result<bool, Error> {
+        let store = self.store();
+        let held = store.pin_payload(row).await?;
+        let Some((held, _pin)) = held.filter(|(held, _)| held.stamp == stamp) else {
+            return Ok(false);
+        };
+        let payload = held.value.map(|value| value.payload).unwrap_or_default();
+        for block in payload.blocks() {
+            // A disk that fails may still have it.
+            if let Err(storage::Error::Damaged(_) | storage::Error::NoBlock(_)) =
+                store.read_block(block).await
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Asks all nodes of the layout what they know of a block, by node. A node that does not answer has

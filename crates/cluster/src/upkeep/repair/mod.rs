@@ -181,7 +181,13 @@ impl Upkeep {
         if due.is_empty() {
             return Ok(total);
         }
-        let found = self.find_rows(&due).await?;
+        let found = match self.find_rows(&due).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.note_not_found(&due, &error);
+                return Err(error);
+            }
+        };
         for hash in found.unneeded {
             repair.queue().settle(&hash);
             total.settled += 1;
@@ -194,6 +200,22 @@ impl Upkeep {
             self.note_outcome(outcome, mention, &mut total);
         }
         Ok(total)
+    }
+
+    /// Notes that the rows of blocks cannot be looked up. Otherwise these blocks would seem to be
+    /// on their way for as long as that lasts.
+    fn note_not_found(&self, due: &[(BlockHash, Option<PartitionId>)], error: &Error) {
+        let (now_ms, mut queue) = (self.now_ms(), self.repair.queue());
+        for (hash, _) in due {
+            let trouble = Trouble {
+                hash: *hash,
+                why: format!("its rows cannot be looked up: {error}"),
+                rows: Vec::new(),
+            };
+            queue.fail(trouble, now_ms);
+        }
+        let failed = due.len() as u64;
+        self.repair.failed.fetch_add(failed, Ordering::Relaxed);
     }
 
     /// Makes all waiting repairs due at once.

@@ -37,9 +37,12 @@ pub(crate) struct Progress {
     /// Blocks that this pass verified.
     #[serde(rename = "n", default)]
     pub blocks: u64,
-    /// Bytes that this pass read.
+    /// Bytes of blocks that this pass read.
     #[serde(rename = "y", default)]
     pub bytes: u64,
+    /// Bytes of rows that this pass checked.
+    #[serde(rename = "w", default)]
+    pub row_bytes: u64,
     /// Damaged blocks and rows that this pass found.
     #[serde(rename = "d", default)]
     pub damaged: u64,
@@ -85,6 +88,22 @@ impl Progress {
         if step.next.is_none() {
             (self.running, self.asked_rate, self.ended_ms) = (false, None, now_ms);
         }
+    }
+
+    /// Returns the bytes that were read, and all that are stored, about. The first number includes
+    /// rows only while a pass runs, and so does the second one: as many in each of `partitions` as
+    /// in those that are checked.
+    pub fn share(&self, stored_bytes: u64, partitions: u16) -> (u64, u64) {
+        if !self.running {
+            return (self.bytes, stored_bytes);
+        }
+        let checked = u128::from(self.partitions.max(1));
+        let all_rows = u128::from(self.row_bytes) * u128::from(partitions) / checked;
+        let all_rows = u64::try_from(all_rows).unwrap_or(u64::MAX);
+        (
+            self.bytes.saturating_add(self.row_bytes),
+            stored_bytes.saturating_add(all_rows),
+        )
     }
 
     /// Returns true if a scheduled pass should begin. A `cycle_ms` of 0 means never.

@@ -67,9 +67,9 @@ pub struct ScrubStatus {
     pub next_ms: Option<u64>,
     /// Blocks that the pass verified.
     pub blocks: u64,
-    /// Bytes that the pass read.
+    /// Bytes that the pass read: those of rows count only while it runs.
     pub bytes: u64,
-    /// Bytes that are stored, about.
+    /// Bytes that are stored, about: those of rows count only while a pass runs.
     pub stored_bytes: u64,
     /// Damaged or missing blocks and damaged rows that the pass found. A missing block counts again if it is
     /// still missing when the pass comes to its disk.
@@ -121,6 +121,8 @@ impl Upkeep {
         let work = self.repair.scrub.work().clone();
         let progress = &work.progress;
         let next = progress.began_ms.saturating_add(work.cycle_ms);
+        // The control data is a partition, too.
+        let (bytes, all) = progress.share(work.stored_bytes, PARTITIONS + 1);
         ScrubStatus {
             running: progress.running,
             asked: progress.asked_rate.is_some(),
@@ -129,8 +131,8 @@ impl Upkeep {
             ended_ms: progress.ended_ms,
             next_ms: (!progress.running && work.cycle_ms > 0).then_some(next),
             blocks: progress.blocks,
-            bytes: progress.bytes,
-            stored_bytes: work.stored_bytes,
+            bytes,
+            stored_bytes: all,
             damaged: progress.damaged,
         }
     }
@@ -163,22 +165,31 @@ impl Upkeep {
     }
 
     async fn stored_bytes(&self) -> Result<u64, Error> {
-        let blocks = self.store().blocks().clone();
-        let disks = self.store().blocks().pool().run(move || Ok(blocks.disks()));
-        Ok(disks.await?.iter().map(|disk| disk.used_bytes).sum())
+        let disks = self.store().blocks().ask_disks().await?;
+        Ok(disks.iter().map(|disk| disk.used_bytes).sum())
     }
 
+    /// Changes the progress and stores it. A change that cannot be stored is undone.
     async fn change_scrub(
         self: &Arc<Upkeep>,
         change: impl FnOnce(&mut Progress, u64),
     ) -> Result<(), Error> {
         let now = self.now_ms();
-        {
+        let (before, pass) = {
             let mut work = self.repair.scrub.work();
+            let before = work.progress.clone();
             change(&mut work.progress, now);
             work.pass += 1;
+            (before, work.pass)
+        };
+        if let Err(error) = self.keep_scrub().await {
+            let mut work = self.repair.scrub.work();
+            if work.pass == pass {
+                work.progress = before;
+                work.pass += 1;
+            }
+            return Err(error);
         }
-        self.keep_scrub().await?;
         self.repair.scrub.wake.notify_one();
         Ok(())
     }
@@ -241,20 +252,21 @@ impl Upkeep {
             self.repair_row(row).await;
         }
         let found = (checked.damaged.len() + checked.missing.len()) as u64;
-        if self.take_partition(pass, found) {
+        if self.take_partition(pass, found, checked.bytes) {
             self.keep_scrub().await?;
         }
         Ok(Duration::from_secs_f64(checked.bytes as f64 / rate as f64))
     }
 
     /// Adds a checked partition. Returns true if the progress should be stored.
-    fn take_partition(&self, pass: u64, damaged: u64) -> bool {
+    fn take_partition(&self, pass: u64, damaged: u64, bytes: u64) -> bool {
         let now = self.now_ms();
         let mut work = self.repair.scrub.work();
         if work.pass != pass {
             return false;
         }
         work.progress.partitions += 1;
+        work.progress.row_bytes += bytes;
         work.progress.damaged += damaged;
         now.abs_diff(work.kept_ms) >= KEEP_MS
     }

@@ -1,11 +1,21 @@
-//! The queue, and the pace of scrubs.
+//! The queue, the pace of scrubs, and requests for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use archipel_base::clock::{DAY, DAY_MS};
 use archipel_base::{BlockHash, PartitionId, codec};
 use archipel_storage::blocks::{DiskLocation, Scrubbed};
+use archipel_storage::engine::memory::Fault;
+use archipel_storage::pool::{Pace, Pool, Work};
+use archipel_storage::{Error, Threads};
 
 use super::pace::Progress;
 use super::queue::{Noted, Queue, Trouble};
+use crate::cluster::Cluster;
+use crate::memory::seeded_options;
+use crate::node::options::Hooks;
+use crate::upkeep::tests::three;
 
 fn hash(number: u32) -> BlockHash {
     BlockHash::of(&number.to_be_bytes())
@@ -106,6 +116,21 @@ fn scrub_continues_where_it_was_and_ends_after_the_last_block() {
     assert_eq!((progress.began_ms, progress.ended_ms), (5, 7));
 }
 
+/// Otherwise it would stand at the beginning for as long as rows are checked.
+#[test]
+fn rows_count_while_a_scrub_runs() {
+    let mut progress = Progress::default();
+    progress.begin(5, None);
+    assert_eq!(progress.share(3000, 10), (0, 3000));
+    (progress.partitions, progress.row_bytes) = (5, 500);
+    assert_eq!(progress.share(3000, 10), (500, 4000));
+    (progress.partitions, progress.row_bytes) = (10, 1000);
+    progress.add(&step(Some(88), 0), 6);
+    assert_eq!(progress.share(3000, 10), (2000, 4000));
+    progress.add(&step(None, 0), 7);
+    assert_eq!(progress.share(3000, 10), (2000, 3000));
+}
+
 #[test]
 fn scrub_begins_once_a_cycle_and_aims_to_end_within_it() {
     let cycle = 30 * DAY_MS;
@@ -126,4 +151,56 @@ fn scrub_begins_once_a_cycle_and_aims_to_end_within_it() {
     assert_eq!(progress.rate(stored, cycle), 7);
     progress.stop(3 * DAY_MS);
     assert!(!progress.running && !progress.is_due(3 * DAY_MS + cycle - 1, cycle));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scrub_that_is_refused_does_not_begin() {
+    let world = three(1).await;
+    let upkeep = world.nodes[0].upkeep();
+    let before = upkeep.scrub_status();
+    let fails = || Fault {
+        after_commits: 0,
+        error: Error::Io("on purpose".into()),
+    };
+    world.engines[0].inject(fails());
+    upkeep.scrub_start(None).await.unwrap_err();
+    assert_eq!(upkeep.scrub_status(), before);
+    upkeep.scrub_start(None).await.unwrap();
+    let running = upkeep.scrub_status();
+    assert!(running.running);
+    world.engines[0].inject(fails());
+    upkeep.scrub_stop().await.unwrap_err();
+    assert_eq!(upkeep.scrub_status(), running);
+}
+
+/// The threads of a store, which end once they are told to.
+#[derive(Default)]
+struct Ending(AtomicBool);
+
+impl Pace for Ending {
+    fn later(&self, _: Work, job: Box<dyn FnOnce() + Send>) {
+        if !self.0.load(Ordering::SeqCst) {
+            job();
+        }
+    }
+}
+
+/// Otherwise those who wait for repairs would wait for as long as storage fails.
+#[tokio::test]
+async fn blocks_whose_rows_cannot_be_looked_up_are_stuck() {
+    let ending = Arc::new(Ending::default());
+    let mut options = seeded_options(1, Threads::Inline).unwrap();
+    options.pool = Pool::paced(ending.clone());
+    let node = Cluster::alone(options, Hooks::NONE).await.unwrap();
+    let upkeep = node.upkeep();
+    upkeep.repair.note(hash(1), None);
+    ending.0.store(true, Ordering::SeqCst);
+    upkeep.repair_round().await.unwrap_err();
+    let status = upkeep.repair_status();
+    assert_eq!((status.waiting, status.stuck, status.failed), (1, 1, 1));
+    assert!(status.troubles[0].why.contains("looked up"), "{status:?}");
+    ending.0.store(false, Ordering::SeqCst);
+    upkeep.retry_repairs();
+    let round = upkeep.repair_round().await.unwrap();
+    assert_eq!((round.settled, upkeep.repair_status().waiting), (1, 0));
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use archipel_base::{Id, PartitionId};
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, Value};
+use archipel_storage::{RowKey, RowTxn, Value};
 use bytes::Bytes;
 
 use super::*;
@@ -280,6 +280,39 @@ async fn stores_that_were_rolled_back_together_accept_one_another() {
     for node in &world.nodes {
         assert_eq!(record::seen(node.store(), was).await.unwrap(), None);
     }
+}
+
+/// While a layout changes, the node has two stores in it: the one that was rolled back, and the one that
+/// replaces it, whose rows are on the disk. As the older one, the next start would wipe them.
+#[tokio::test(start_paused = true)]
+async fn a_node_with_two_stores_in_the_layout_is_accepted_as_the_one_that_it_holds() {
+    let world = three().await;
+    let node = &world.nodes[0];
+    let (was, new) = (node.me().store, Id([9; 16]));
+    let told = (world.ids[1], Contradiction::Older);
+    let history = &node.epochs.history;
+    let renamed = history.rename(node.store(), (new, Id([3; 16])), told);
+    renamed.await.unwrap();
+    let mut layout = node.epoch().unwrap().newest().clone();
+    layout.version += 1;
+    layout.roles[0].store.store = new;
+    let epoch = node.epoch().unwrap().with_next(layout);
+    node.learn(epoch.clone()).await.unwrap();
+    let stores = epoch.config.members();
+    let stores = stores.iter().filter(|m| m.node.node == world.ids[0]);
+    assert_eq!(stores.count(), 2);
+    let accepted = accept_rollback(node.store(), world.ids[0]).await;
+    assert_eq!(accepted.unwrap(), epoch.number());
+    let begun = record::begin(node.store(), was, Id([4; 16]), true).await;
+    assert_eq!(begun.unwrap().name, new);
+
+    // Rows of a store that the layout does not name would be wiped under either name.
+    let set = |txn: &mut RowTxn<'_>| txn.set_meta("incarnation", Some(&77_u64.to_be_bytes()));
+    let set = node.store().transact(Durability::Fsync, set).await;
+    set.unwrap();
+    let accepted = accept_rollback(node.store(), world.ids[0]).await;
+    let why = accepted.unwrap_err().to_string();
+    assert!(why.contains("another store of this node"), "{why}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,8 +14,8 @@ use archipel_storage::{Error as StorageError, RowReader, RowTxn};
 
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName, all_partitions};
-use crate::node::purge;
 use crate::node::wire::method;
+use crate::node::{history_record as record, purge};
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::wire::PurgedCall;
 
@@ -99,31 +99,40 @@ impl Upkeep {
         let current = self.epochs.current().filter(|e| e.number() == epoch);
         let changed = || Error::Unavailable("the layout changed meanwhile".into());
         let current = current.ok_or_else(changed)?;
-        if self.is_quarantined(&current) {
+        // Read once: a store that is renamed meanwhile has no partitions under its new name.
+        let me = self.epochs.me();
+        if self.is_quarantined(&current, &me) {
             let why = "this store was rolled back and is quarantined: its data is kept until a layout \
                        names it";
             return Err(Error::Unavailable(why.into()));
         }
-        for partition in self.stale_partitions(&current).await? {
+        #[cfg(test)]
+        self.epochs.history.meanwhile();
+        for partition in self.stale_partitions(&current, &me).await? {
             tracing::info!(%partition, "a stale partition is purged");
-            self.purge(partition, epoch).await?;
+            self.purge(partition, epoch, &me).await?;
         }
         *self.anti_entropy.floors.self_purged.lock() = epoch;
         Ok(())
     }
 
-    /// Returns true if the store was renamed because it was rolled back, and no layout names it
-    /// yet. Its data is given to no node, and is wiped when a layout names it. Until then it may be
-    /// the last copy.
-    pub(crate) fn is_quarantined(&self, epoch: &Epoch) -> bool {
-        let me = self.epochs.me();
-        me.store != self.store().identity() && epoch.incarnation_of(&me).is_none()
+    /// Returns true if this store, `me`, was renamed because it was rolled back, and no layout has
+    /// named it since. Its data is given to no node, and is wiped when a layout names it. Until then
+    /// it may be the last copy. Once a later layout drops the store, its data is stale like any other.
+    pub(crate) fn is_quarantined(&self, epoch: &Epoch, me: &StoreName) -> bool {
+        let is_renamed = me.store != self.store().identity();
+        is_renamed && epoch.incarnation_of(me).is_none() && !self.epochs.was_named(me.store)
     }
 
-    /// Returns the partitions that are not this store's and of which it holds something.
-    pub(crate) async fn stale_partitions(&self, epoch: &Epoch) -> Result<Vec<PartitionId>, Error> {
+    /// Returns the partitions that do not belong to this store, `me`, and of which it holds
+    /// something.
+    pub(crate) async fn stale_partitions(
+        &self,
+        epoch: &Epoch,
+        me: &StoreName,
+    ) -> Result<Vec<PartitionId>, Error> {
         let others: Vec<PartitionId> = all_partitions()
-            .filter(|partition| !self.is_here(epoch, *partition))
+            .filter(|partition| !is_at(epoch, *partition, me))
             .collect();
         let look = move |rows: &RowReader<'_>| {
             let mut found = Vec::new();
@@ -139,20 +148,25 @@ impl Upkeep {
 
     /// Returns true if the layout gives a partition to this store.
     pub(crate) fn is_here(&self, epoch: &Epoch, partition: PartitionId) -> bool {
-        let me = self.epochs.me();
-        let replicas = epoch.replicas(partition);
-        replicas.iter().flatten().any(|member| member.node == me)
+        is_at(epoch, partition, &self.epochs.me())
     }
 
-    /// Purges a partition that is not this store's, as long as `epoch` is in force.
-    async fn purge(&self, partition: PartitionId, epoch: u64) -> Result<(), Error> {
+    /// Purges a partition that does not belong to this store, `me`, as long as `epoch` is in force
+    /// and the store has that name.
+    async fn purge(&self, partition: PartitionId, epoch: u64, me: &StoreName) -> Result<(), Error> {
         let faults = self.anti_entropy.floors.faults();
+        let (name, identity) = (me.store, self.store().identity());
         loop {
             let fence = self.epochs.fence();
             let purge = move |txn: &mut RowTxn<'_>| {
                 // A newer layout may name this store again.
                 if fence.load(Ordering::SeqCst) != epoch {
                     return Err(StorageError::Busy("the layout changed meanwhile".into()));
+                }
+                // The name on disk: a rename is a transaction, too, so it comes before or after.
+                if record::name(&txn.reader())?.unwrap_or(identity) != name {
+                    let why = "this store was rolled back meanwhile: its data is kept";
+                    return Err(StorageError::Busy(why.into()));
                 }
                 purge::purge_some(txn, partition, &faults)
             };
@@ -162,4 +176,13 @@ impl Upkeep {
             tokio::time::sleep(faults.purge_pause).await;
         }
     }
+}
+
+/// Returns true if the layout gives a partition to a store.
+fn is_at(epoch: &Epoch, partition: PartitionId, store: &StoreName) -> bool {
+    let replicas = epoch.replicas(partition);
+    replicas
+        .iter()
+        .flatten()
+        .any(|member| member.node == *store)
 }

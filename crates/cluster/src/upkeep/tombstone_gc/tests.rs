@@ -21,7 +21,9 @@ use crate::upkeep::anti_entropy::AntiEntropyOptions;
 use crate::upkeep::anti_entropy::wire::FloorCall;
 use crate::upkeep::tests::*;
 
+mod stale;
 mod void;
+mod woken;
 
 const HOUR_MS: u64 = 3_600_000;
 const LONG: Duration = Duration::from_secs(300);

@@ -1,6 +1,7 @@
 //! One node's part of a verification: its rows, its blocks, its replicas compared with those of
 //! other nodes.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use archipel_base::{BlockHash, PartitionId};
@@ -8,18 +9,22 @@ use archipel_storage::engine::Durability;
 use archipel_storage::rows::{Report, Window};
 use archipel_storage::store::Transact;
 use archipel_storage::{RowReader, RowTxn};
+use futures_util::FutureExt;
 
 use super::compare::{compare, counterparts};
 use super::message::{Findings, Step, VerifyCall, VerifyReply};
 use super::versions::versions;
 use super::{Run, Verify};
 use crate::error::Error;
-use crate::layout::{Epoch, PARTITIONS};
+use crate::layout::{Epoch, PARTITIONS, StoreName};
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::digests::{of_partition, shortened};
 
 /// Tells of a verification that was stopped that the rest was not checked.
 const STOPPED: &str = "the rest: the verification was stopped";
+/// Tells of a part that panicked that nothing is known.
+const BROKE_OFF: &str =
+    "everything: the verification broke off here; the log of this node says why";
 
 /// About how many bytes one step of a deep verification reads.
 const STEP_BYTES: u64 = 16 << 20;
@@ -48,13 +53,22 @@ impl Upkeep {
             is_stopped: false,
         });
         let upkeep = self.clone();
-        tokio::spawn(async move {
-            let findings = verify_here(&upkeep, call.deep).await;
-            if let Some(run) = upkeep.verify.run().as_mut() {
-                run.reply.findings = Some(findings);
-            }
-        });
+        tokio::spawn(async move { end_with(&upkeep, verify_here(&upkeep, call.deep)).await });
         VerifyReply::default()
+    }
+}
+
+/// Awaits this node's part, and keeps its findings. A part that panics has ended, too: no other one can begin
+/// before, and those who asked for it would wait for ever.
+pub(super) async fn end_with(upkeep: &Upkeep, part: impl Future<Output = Findings>) {
+    // The panic hook logs the panic itself.
+    let ended = AssertUnwindSafe(part).catch_unwind().await;
+    let findings = ended.unwrap_or_else(|_| Findings {
+        unchecked: vec![BROKE_OFF.into()],
+        ..Findings::default()
+    });
+    if let Some(run) = upkeep.verify.run().as_mut() {
+        run.reply.findings = Some(findings);
     }
 }
 
@@ -65,13 +79,14 @@ pub(super) async fn verify_here(upkeep: &Arc<Upkeep>, deep: bool) -> Findings {
         findings.unchecked.push("this node is in no layout".into());
         return findings;
     };
-    if upkeep.is_quarantined(&epoch) {
+    let me = upkeep.me();
+    if upkeep.is_quarantined(&epoch, &me) {
         let what = "this store was rolled back and is quarantined: it gives no node its data until a layout \
                     names it";
         findings.unchecked.push(what.into());
         return findings;
     }
-    if let Err(error) = elsewhere(upkeep, &epoch, &mut findings).await {
+    if let Err(error) = elsewhere(upkeep, (&epoch, &me), &mut findings).await {
         let what = "the purge of stale partitions";
         findings.unchecked.push(format!("{what}: {error}"));
     }
@@ -85,23 +100,30 @@ pub(super) async fn verify_here(upkeep: &Arc<Upkeep>, deep: bool) -> Findings {
         findings.unchecked.push(format!("the versions: {error}"));
     }
     if verify.is_stopped() {
-        findings.unchecked.push(STOPPED.into());
+        note_stopped(&mut findings);
         return findings;
     }
     if deep && let Err(error) = content(upkeep, &mut findings).await {
         findings.unchecked.push(format!("the content: {error}"));
     }
-    let counterparts = counterparts(&epoch, upkeep.me());
+    let counterparts = counterparts(&epoch, me);
     let all = counterparts.len() as u64;
     for (done, (node, replicas)) in counterparts.into_iter().enumerate() {
         if verify.is_stopped() {
-            findings.unchecked.push(STOPPED.into());
+            note_stopped(&mut findings);
             return findings;
         }
         verify.at("comparing replicas with other nodes", done as u64, all);
         compare(upkeep, node, replicas, &mut findings).await;
     }
     findings
+}
+
+/// Notes, once, that the rest was not checked.
+fn note_stopped(findings: &mut Findings) {
+    if !findings.unchecked.iter().any(|what| what == STOPPED) {
+        findings.unchecked.push(STOPPED.into());
+    }
 }
 
 /// Verifies everything that is derived from rows, and the presence of every block that they refer
@@ -114,10 +136,19 @@ async fn rows(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error
             let done = u64::from(partition.0).min(all - 2) + 1;
             this.verify.at("partitions", done, all);
         })
-        .and_then(|report| Ok((report, digest(rows)?)))
+        .map(|report| (report, digest(rows)))
     };
-    let (report, digest): (Report, u64) = upkeep.store().read(verify).await?;
-    (findings.rows, findings.digest) = (report.rows, digest);
+    let (report, digest): (Report, Result<u64, archipel_storage::Error>) =
+        upkeep.store().read(verify).await?;
+    match digest {
+        Ok(digest) => findings.digest = digest,
+        // The report counts all the same.
+        Err(error) => {
+            let what = format!("the digest of the rows: {error}");
+            findings.unchecked.push(what);
+        }
+    }
+    findings.rows = report.rows;
     findings.blocks = report.blocks;
     let more = report.problems - report.told.len() as u64;
     report
@@ -153,11 +184,11 @@ fn digest(rows: &RowReader<'_>) -> Result<u64, archipel_storage::Error> {
 /// Verifies that this store is purged. It purges now if it has not yet.
 async fn elsewhere(
     upkeep: &Arc<Upkeep>,
-    epoch: &Epoch,
+    (epoch, me): (&Epoch, &StoreName),
     findings: &mut Findings,
 ) -> Result<(), Error> {
     upkeep.purge_stale(epoch.number()).await?;
-    for partition in upkeep.stale_partitions(epoch).await? {
+    for partition in upkeep.stale_partitions(epoch, me).await? {
         findings.problem(format!(
             "partition {partition} is stale: the layout gives it to other nodes, but this store has \
              rows of it"
@@ -166,8 +197,9 @@ async fn elsewhere(
     Ok(())
 }
 
-/// Reads every block and compares it with its name.
-async fn content(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error> {
+/// Reads every block and compares it with its name. If it is stopped before the end, it notes that:
+/// nothing else would on a node without another one to compare with.
+pub(super) async fn content(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error> {
     let blocks = upkeep.store().blocks().clone();
     let mut after = None;
     loop {
@@ -185,7 +217,10 @@ async fn content(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Er
         upkeep.note_damaged(step.damaged);
         match step.next {
             None => return Ok(()),
-            Some(_) if verify.is_stopped() => return Ok(()),
+            Some(_) if verify.is_stopped() => {
+                note_stopped(findings);
+                return Ok(());
+            }
             next => after = next,
         }
     }

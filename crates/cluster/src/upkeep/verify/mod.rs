@@ -29,6 +29,7 @@ use archipel_base::{Id, NodeId};
 use archipel_net::Class;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName, all_partitions};
@@ -55,6 +56,9 @@ const FIRST_POLL: Duration = Duration::from_millis(5);
 const PATIENCE: u32 = 3;
 /// How long a node may take to tell its progress.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long a node may take to end its part once the verification was stopped. A step of a large store takes
+/// longer, and one on a disk that hangs never ends.
+const STOPPING: Duration = Duration::from_secs(30);
 
 /// The verifications that this node knows.
 #[derive(Default)]
@@ -211,7 +215,8 @@ impl Upkeep {
     }
 
     /// Ends the verification that this node was asked for: each node ends its part after the step that
-    /// it is at. Returns false if none runs.
+    /// it is at. A node that takes longer than half a minute for that is not waited for. Returns false if
+    /// none runs.
     pub fn verify_stop(&self) -> bool {
         let mut asked = self.verify.asked();
         let running = asked.as_mut().filter(|asked| asked.ended_ms == 0);
@@ -256,15 +261,21 @@ async fn gather(upkeep: &Arc<Upkeep>, call: VerifyCall, stores: Vec<StoreName>) 
     }
 }
 
-/// Asks a node until it has ended its part.
+/// Asks a node until it has ended its part, or takes too long to end it after a stop.
 async fn follow(
     upkeep: &Arc<Upkeep>,
     mut call: VerifyCall,
     store: StoreName,
 ) -> Result<Findings, String> {
     let (mut failures, mut pause) = (0, FIRST_POLL);
+    let mut stopping: Option<Instant> = None;
     loop {
         call.stop = upkeep.verify.shall_stop();
+        if call.stop && stopping.get_or_insert_with(Instant::now).elapsed() >= STOPPING {
+            return Err(
+                "the verification was stopped, and the step under way there does not end".into(),
+            );
+        }
         match ask(upkeep, call, store.node).await {
             Ok(reply) if reply.busy => {
                 return Err("another verification is under way there".into());

@@ -1,17 +1,19 @@
 use std::time::Duration;
 
 use archipel_base::{PartitionId, Stamp};
-use archipel_storage::engine::Durability;
+use archipel_storage::engine::{Durability, Engine, Tree};
+use archipel_storage::rows::Granularity;
 use archipel_storage::{Row, RowKey, RowTxn, RowVersion, Value};
 use bytes::Bytes;
 
-use super::local::verify_here;
+use super::local::{content, end_with, verify_here};
 use super::*;
 use crate::cluster::Cluster;
 use crate::data::options::{Versioning, WriteOptions};
 use crate::memory::World;
 use crate::memory::versioned::VERSIONED;
 use crate::node::options::Hooks;
+use crate::upkeep::tests::put;
 
 /// Puts a row into one store, whatever the layout says.
 async fn plant(node: &Cluster, key: &RowKey, stamp: Stamp) {
@@ -246,4 +248,109 @@ async fn digests_tell_equal_rows_from_others() {
     assert_eq!(both, (one, one));
     plant(here, &key(7), here.next_stamp(stamp)).await;
     assert_ne!(verify_here(here.upkeep(), false).await.digest, one);
+}
+
+/// Returns the call of a verification.
+fn call() -> VerifyCall {
+    VerifyCall {
+        run: Id([7; 16]),
+        deep: false,
+        stop: false,
+    }
+}
+
+/// Lets a node's part begin. Nothing ends it.
+fn begin(node: &Cluster, run: Id) {
+    *node.upkeep().verify.run() = Some(Run {
+        id: run,
+        reply: VerifyReply::default(),
+        is_stopped: false,
+    });
+}
+
+/// The step of a node never ends, because its disk hangs. The node answers all the same.
+#[tokio::test(start_paused = true)]
+async fn a_verification_of_a_node_that_hangs_can_be_stopped() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(2, 2, latency, 1, Hooks::NONE).await.unwrap();
+    let [here, there] = &world.nodes[..] else {
+        panic!("not two nodes");
+    };
+    begin(there, call().run);
+    *here.upkeep().verify.asked() = Some(Verification {
+        nodes: vec![NodePart {
+            node: there.me().node,
+            step: Step::default(),
+            ended: None,
+        }],
+        ..Verification::default()
+    });
+    assert!(here.upkeep().verify_stop());
+    let gathering = gather(here.upkeep(), call(), vec![there.me()]);
+    let ended = tokio::time::timeout(2 * STOPPING, gathering).await;
+    ended.expect("the verification ends");
+    let ended = here.upkeep().verification().unwrap();
+    assert!(ended.ended_ms > 0, "{ended:?}");
+    let told = ended.nodes[0].ended.as_ref().unwrap();
+    assert!(told.as_ref().unwrap_err().contains("stopped"), "{told:?}");
+    // There it ends with the step.
+    assert!(there.upkeep().verify.is_stopped());
+}
+
+/// Otherwise the node would be busy with it until its next start.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_panics_has_ended() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(1, 1, latency, 1, Hooks::NONE).await.unwrap();
+    let node = &world.nodes[0];
+    begin(node, call().run);
+    end_with(node.upkeep(), async { panic!("as it is meant to") }).await;
+    let findings = node.upkeep().serve_verify(call()).findings.unwrap();
+    assert_eq!(findings.unchecked.len(), 1, "{findings:?}");
+    let another = VerifyCall {
+        run: Id([8; 16]),
+        ..call()
+    };
+    assert!(!node.upkeep().serve_verify(another).busy);
+}
+
+/// The key of a window is damaged, so that the rows have no digest.
+#[tokio::test(start_paused = true)]
+async fn rows_without_a_digest_are_verified_all_the_same() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(1, 1, latency, 1, Hooks::NONE).await.unwrap();
+    let node = &world.nodes[0];
+    let key = RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from_static(b"k"),
+    };
+    plant(node, &key, node.next_stamp(Stamp::ZERO)).await;
+    // A partition, the part of windows, and a number that is too short.
+    let window = [0, 0, 1, Granularity::Month as u8, 7];
+    let mut txn = world.engines[0].write().unwrap();
+    txn.put(Tree::Derived, &window, b"damaged").unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    let found = verify_here(node.upkeep(), false).await;
+    assert_eq!((found.rows, found.problems), (1, 1), "{found:?}");
+    assert!(found.told[0].contains("windows"), "{found:?}");
+    let told = |what: &&String| what.contains("the digest of the rows");
+    assert_eq!(found.unchecked.iter().filter(told).count(), 1);
+}
+
+/// There is no other node, whose comparison would notice it.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_stopped_among_its_blocks_is_not_whole() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(1, 1, latency, 1, Hooks::NONE).await.unwrap();
+    let node = &world.nodes[0];
+    // One step reads 16 MiB.
+    for byte in 0..17 {
+        put(node, &byte.to_string(), vec![byte; 1 << 20].into()).await;
+    }
+    begin(node, call().run);
+    node.upkeep().verify.run().as_mut().unwrap().is_stopped = true;
+    let mut findings = Findings::default();
+    content(node.upkeep(), &mut findings).await.unwrap();
+    assert!(findings.verified < 17, "{findings:?}");
+    assert_eq!(findings.unchecked.len(), 1, "{findings:?}");
 }

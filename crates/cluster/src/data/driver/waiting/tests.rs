@@ -89,6 +89,42 @@ async fn a_replica_is_asked_again_if_another_is_left_out() {
     assert!(waiting.on_failure(now, (1, 2), true, &away.replicas()));
 }
 
+/// Replicas that cannot store a version fail for as long as they are asked. Then its holder is left
+/// out, and a failure of the round that follows may pass.
+#[tokio::test(start_paused = true)]
+async fn each_round_has_its_own_time_for_retries() {
+    let now = Instant::now();
+    let mut waiting = Waiting::new(now, Times::USUAL);
+    let seen = Seen::new(&[], &[]);
+    let mut fails = |after: Duration, round| {
+        waiting.on_silence(now + after, &seen.replicas());
+        let first = waiting.on_failure(now + after, (1, round), true, &seen.replicas());
+        assert!(first, "the others are a quorum");
+        waiting.on_failure(now + after, (2, round), true, &seen.replicas())
+    };
+    let times = Times::USUAL;
+    assert!(!fails(Duration::ZERO, 1));
+    assert!(fails(times.retries, 1), "the time is over");
+    assert!(!fails(times.retries, 2));
+    assert!(fails(times.operation, 3), "the operation is over");
+}
+
+/// There is no quorum without the suspected one, because another one is left out.
+#[tokio::test(start_paused = true)]
+async fn a_suspected_replica_is_awaited_for_less_time_if_another_is_left_out() {
+    let now = Instant::now();
+    let mut waiting = Waiting::new(now, Times::USUAL);
+    let seen = Seen {
+        without: set(&[0]),
+        ..Seen::new(&[1], &[1])
+    };
+    let mut later = now;
+    while waiting.on_silence(later, &seen.replicas()) == Due::Again {
+        later = waiting.until(later, &seen.replicas()).unwrap();
+    }
+    assert_eq!(later - now, Times::USUAL.absence);
+}
+
 #[tokio::test(start_paused = true)]
 async fn pauses_double_and_come_to_an_end() {
     let begun = Instant::now();

@@ -13,5 +13,7 @@ use crate::node::options::Hooks;
 use crate::upkeep::tests::*;
 
 mod cost;
+mod damaged;
+mod driver;
 mod rows;
 mod schedule;

@@ -63,22 +63,48 @@ fn passes_of_a_driver_that_begins_again_are_due() {
 
 #[test]
 fn failed_pass_is_retried_soon_and_then_less_and_less_often() {
-    let mut schedule = Schedule::default();
-    let mut chance = || 0;
-    schedule.follow(0, &peers(&[(1, false)]), &mut chance);
-    let mut now = 0;
-    let mut waits = Vec::new();
-    for _ in 0..8 {
-        let (_, _, wait) = schedule.look(&node(1), now).unwrap();
-        now += wait;
-        assert_eq!(schedule.start(now), Some(node(1)));
-        schedule.ended(&node(1), now, Ended::Failed, INTERVAL, &mut chance);
-        waits.push(wait);
+    for setback in [Ended::Failed, Ended::Stuck] {
+        let mut schedule = Schedule::default();
+        let mut chance = || 0;
+        schedule.follow(0, &peers(&[(1, false)]), &mut chance);
+        let mut now = 0;
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let (_, _, wait) = schedule.look(&node(1), now).unwrap();
+            now += wait;
+            assert_eq!(schedule.start(now), Some(node(1)));
+            schedule.ended(&node(1), now, setback, INTERVAL, &mut chance);
+            waits.push(wait);
+        }
+        assert!(waits.windows(2).all(|two| two[0] <= two[1]), "{waits:?}");
+        let (_, _, last) = schedule.look(&node(1), now).unwrap();
+        assert!(last <= INTERVAL && last > INTERVAL / 2, "{last}");
+        schedule.ended(&node(1), now, Ended::Partly, INTERVAL, &mut chance);
+        let (_, _, soon) = schedule.look(&node(1), now).unwrap();
+        assert!(soon < 20_000, "{soon}");
     }
-    assert!(waits.windows(2).all(|two| two[0] <= two[1]), "{waits:?}");
-    let (_, _, last) = schedule.look(&node(1), now).unwrap();
-    assert!(last <= INTERVAL && last > INTERVAL / 2, "{last}");
-    schedule.ended(&node(1), now, Ended::Partly, INTERVAL, &mut chance);
-    let (_, _, soon) = schedule.look(&node(1), now).unwrap();
-    assert!(soon < 20_000, "{soon}");
+}
+
+/// A client that waits for the pass must not find that nothing goes on before it begins.
+#[test]
+fn schedule_is_busy_from_the_request_to_the_end_of_the_pass() {
+    let mut schedule = Schedule::default();
+    let mut chance = || 1000;
+    let here = peers(&[(1, false)]);
+    schedule.follow(0, &here, &mut chance);
+    assert!(schedule.is_busy(), "a new node");
+    assert_eq!(schedule.start(5000), Some(node(1)));
+    schedule.ended(&node(1), 6000, Ended::Whole, INTERVAL, &mut chance);
+    assert!(!schedule.is_busy());
+    schedule.hurry_all();
+    assert!(schedule.is_busy());
+    schedule.follow(7000, &here, &mut chance);
+    assert!(schedule.is_busy());
+    assert_eq!(schedule.start(12_000), Some(node(1)));
+    assert!(schedule.is_busy());
+    schedule.ended(&node(1), 13_000, Ended::Failed, INTERVAL, &mut chance);
+    assert!(!schedule.is_busy());
+    schedule.hurry_all();
+    schedule.follow(14_000, &peers(&[(1, true)]), &mut chance);
+    assert!(!schedule.is_busy(), "it waits for the node to come back");
 }
