@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
+from s3.test_post_object import send, signed_fields, usual
 from support.boto import boto, boto_of
 from support.data import MIB, content
+from support.expect import answer
 from support.server import Demo, lone_server
 from support.tools import run, same_tree
 from support.unchanged import unchanged
 
 KEY, OTHER = b"k" * 32, b"o" * 32
+# What tells a block of SSE-C from a lack of permission.
+BLOCKED = "this bucket has blocked upload requests that specify Server Side Encryption with Customer provided keys"
 
 
 def customer(key: bytes = KEY) -> dict:
@@ -26,11 +30,13 @@ def source(key: bytes = KEY) -> dict:
     return {"CopySourceSSECustomerAlgorithm": "AES256", "CopySourceSSECustomerKey": key}
 
 
-def refused(call, status: int, code: str | None = None) -> None:
+def refused(call, status: int, code: str | None = None) -> str:
+    """Asserts that a call is refused so; returns the message."""
     with pytest.raises(ClientError) as error, unchanged():
         call()
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
     assert code in (None, error.value.response["Error"]["Code"])
+    return error.value.response["Error"].get("Message", "")
 
 
 @pytest.mark.parametrize("size", [0, 100, 16 * 1024, 65_536, 3 * MIB + 7])
@@ -118,6 +124,72 @@ def test_default_of_a_bucket(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
     s3.delete_bucket_encryption(Bucket=bucket)
     assert "ServerSideEncryption" not in s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+
+
+def test_customers_keys_may_be_blocked(raw, s3, make_bucket, credentials):
+    """AWS: writes that specify SSE-C are answered 403, and objects under it stay readable."""
+    bucket = make_bucket("blocked")
+    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+
+    def put(what: dict) -> None:
+        s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [what]})
+
+    def blocking(kind: str) -> dict:
+        return {"BlockedEncryptionTypes": {"EncryptionType": [kind]}}
+
+    def shown() -> dict:
+        [got] = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+        return got
+
+    def is_blocked(call) -> None:
+        assert BLOCKED in refused(call, 403, "AccessDenied")
+
+    s3.put_object(Bucket=bucket, Key="k", Body=b"kept", **customer())
+    named = {"Bucket": bucket, "Key": "m"}
+    named["UploadId"] = s3.create_multipart_upload(**named, **customer())["UploadId"]
+    sent = s3.upload_part(**named, PartNumber=1, Body=b"part", **customer())
+    whole = {"Parts": [{"PartNumber": 1, "ETag": sent["ETag"]}]}
+    copied = {"CopySource": {"Bucket": bucket, "Key": "k"}, **source()}
+
+    def post():
+        """A form with a customer's key."""
+        prefix = "x-amz-server-side-encryption-customer-"
+        md5 = base64.b64encode(hashlib.md5(KEY).digest()).decode()
+        values = {"algorithm": "AES256", "key": base64.b64encode(KEY).decode(), "key-md5": md5}
+        given = [(prefix + name, value) for name, value in values.items()]
+        conditions, fields = usual(bucket, "posted")
+        conditions = [*conditions, *({name: value} for name, value in given)]
+        return send(raw, bucket, signed_fields(credentials, conditions, [*fields, *given]))
+
+    put(blocking("SSE-C"))
+    # No default comes with it.
+    assert shown() == blocking("SSE-C")
+    for call in (
+        lambda: s3.put_object(Bucket=bucket, Key="new", Body=b"x", **customer()),
+        lambda: s3.copy_object(Bucket=bucket, Key="new", **copied, **customer(OTHER)),
+        lambda: s3.create_multipart_upload(Bucket=bucket, Key="new", **customer()),
+        lambda: s3.upload_part(**named, PartNumber=2, Body=b"x", **customer()),
+        lambda: s3.upload_part_copy(**named, PartNumber=2, **copied, **customer()),
+        lambda: s3.complete_multipart_upload(**named, MultipartUpload=whole),
+    ):
+        is_blocked(call)
+    with unchanged():
+        assert BLOCKED in answer(post(), 403, "AccessDenied").body.decode()
+    assert s3.get_object(Bucket=bucket, Key="k", **customer())["Body"].read() == b"kept"
+    assert s3.head_object(Bucket=bucket, Key="k", **customer())["ContentLength"] == 4
+    s3.copy_object(Bucket=bucket, Key="other", **copied)
+    assert s3.get_object(Bucket=bucket, Key="other")["Body"].read() == b"kept"
+    # A document that does not name what is blocked leaves it, and so does a deletion.
+    put(rule)
+    assert shown() == {**rule, "BucketKeyEnabled": False, **blocking("SSE-C")}
+    s3.delete_bucket_encryption(Bucket=bucket)
+    is_blocked(lambda: s3.put_object(Bucket=bucket, Key="new", Body=b"x", **customer()))
+    put(blocking("NONE"))
+    refused(shown, 404, "ServerSideEncryptionConfigurationNotFoundError")
+    s3.put_object(Bucket=bucket, Key="new", Body=b"x", **customer())
+    answer(post(), 204)
+    s3.complete_multipart_upload(**named, MultipartUpload=whole)
+    assert s3.get_object(Bucket=bucket, Key="m", **customer())["Body"].read() == b"part"
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from support.expect import refused as refused_by_s3
 from support.sigv4 import object_path
 
 ON = {
+    "abac": "<AbacStatus><Status>Enabled</Status></AbacStatus>",
     "accelerate": "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>",
     "logging": "<BucketLoggingStatus><LoggingEnabled/></BucketLoggingStatus>",
 }
@@ -14,7 +15,7 @@ READABLE_PARTS = [
     "metrics", "replication",
 ]  # fmt: skip
 # The methods that S3 has; others are not allowed.
-BUCKET_PARTS = {"metadataConfiguration": ("GET", "DELETE"), "metadataTable": ("GET", "DELETE"), "session": ("GET",)}
+BUCKET_PARTS = {"metadataTable": ("GET", "DELETE"), "session": ("GET",)}
 OBJECT_PARTS = {"torrent": ("GET",)}
 
 
@@ -42,6 +43,14 @@ def test_configurations_that_cannot_be_written(raw, bucket, part, nothing_change
     with nothing_changes():
         reply = raw.request("PUT", f"/{bucket}", [(part, "")], body=ON.get(part, "<x/>").encode())
         answer(reply, 501, "NotImplemented")
+
+
+def test_metadata_tables_cannot_be_configured(raw, bucket, nothing_changes):
+    """There is no PUT of it on AWS either."""
+    with nothing_changes():
+        for method, status, code in (("POST", 501, "NotImplemented"), ("PUT", 405, "MethodNotAllowed")):
+            reply = raw.request(method, f"/{bucket}", [("metadataConfiguration", "")], body=b"<x/>")
+            answer(reply, status, code)
 
 
 @pytest.mark.parametrize("part", OBJECT_PARTS)

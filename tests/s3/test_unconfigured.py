@@ -16,6 +16,13 @@ def test_abac_is_disabled(raw, bucket):
     assert root.tag == "AbacStatus" and root.findtext("Status") == "Disabled"
 
 
+def test_there_are_no_metadata_tables(s3, bucket):
+    with refused(404, "MetadataConfigurationNotFound"):
+        s3.get_bucket_metadata_configuration(Bucket=bucket)
+    with refused(404, "MetadataConfigurationNotFound"):
+        s3.delete_bucket_metadata_configuration(Bucket=bucket)
+
+
 def test_there_is_no_replication(s3, bucket):
     with refused(404, "ReplicationConfigurationNotFoundError"):
         s3.get_bucket_replication(Bucket=bucket)
@@ -42,7 +49,14 @@ def test_what_is_off_is_turned_off(s3, bucket):
     with unchanged():
         s3.delete_bucket_replication(Bucket=bucket)
         s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
-        s3.put_bucket_accelerate_configuration(Bucket=bucket, AccelerateConfiguration={"Status": "Suspended"})
+        s3.put_bucket_abac(Bucket=bucket, AbacStatus={"Status": "Disabled"})
+
+
+def test_suspended_acceleration_is_shown(s3, make_bucket):
+    """The state stays, so no other test may take the bucket."""
+    bucket = make_bucket("acceleration")
+    s3.put_bucket_accelerate_configuration(Bucket=bucket, AccelerateConfiguration={"Status": "Suspended"})
+    assert s3.get_bucket_accelerate_configuration(Bucket=bucket)["Status"] == "Suspended"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,7 +65,10 @@ def test_no_configuration_is_deleted(s3, bucket, name):
         getattr(s3, f"delete_bucket_{name}_configuration")(Bucket=bucket, Id="daily")
 
 
-PARTS = ["abac", "accelerate", "analytics", "intelligent-tiering", "inventory", "logging", "metrics", "replication"]
+PARTS = [
+    "abac", "accelerate", "analytics", "intelligent-tiering", "inventory", "logging", "metadataConfiguration",
+    "metrics", "replication",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -301,11 +301,11 @@ def test_header_and_query_must_agree(raw, s3, target):
     for other, status in (("1", 200), ("2", 400)):
         header = [("x-amz-meta-a", other)]
         made = url(raw, "PUT", target, "new", query=[("x-amz-meta-a", "1")], headers=header)
-        answer(raw.presigned("PUT", made, header, other.encode()), status, *(["InvalidArgument"] if status == 400 else []))
+        answer(raw.presigned("PUT", made, header, other.encode()), status, *(["InvalidRequest"] if status == 400 else []))
     holds(s3, target, "new", b"1")
     twice = [("x-amz-meta-a", "1"), ("X-Amz-Meta-A", "2")]
     with unchanged():
-        answer(in_query(raw, "PUT", target, "new", twice, b"new"), 400, "InvalidArgument")
+        answer(in_query(raw, "PUT", target, "new", twice, b"new"), 400, "InvalidRequest")
     holds(s3, target, "new", b"1")
 
 

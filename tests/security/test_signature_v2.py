@@ -149,3 +149,27 @@ def test_policy_can_refuse_it(plain, s3, bucket):
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": [statement]}))
     forbidden("GET", url)
     holds(s3, bucket, "k", b"x")
+
+
+def test_the_age_of_a_signature_is_always_0(plain, raw, s3, bucket, credentials):
+    """So a policy that limits it allows URLs and forms, although they do not say when they were signed."""
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    url = plain.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})
+
+    def deny(operator: str, value: str):
+        statement = {
+            "Effect": "Deny", "Principal": "*", "Action": ["s3:GetObject", "s3:PutObject"],
+            "Resource": f"arn:aws:s3:::{bucket}/*", "Condition": {operator: {"s3:signatureAge": value}},
+        }  # fmt: skip
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Statement": [statement]}))
+
+    for allowing in [("Null", "true"), ("NumericGreaterThan", "0")]:
+        deny(*allowing)
+        assert fetch("GET", url)[:2] == (200, b"x"), allowing
+        answer(send(raw, bucket, form(credentials, bucket), b"x"), 204)
+    deny("NumericEquals", "0")
+    forbidden("GET", url)
+    with unchanged():
+        answer(send(raw, bucket, form(credentials, bucket), b"other"), 403, "AccessDenied")
+    s3.delete_bucket_policy(Bucket=bucket)
+    holds(s3, bucket, "k", b"x")

@@ -221,7 +221,8 @@ pub fn decide(request: &Request<'_>, inputs: &Inputs<'_>) -> Decision {
     {
         return Decision::Deny(reason);
     }
-    // What the session may not do, nothing below allows, but for a statement that names the session.
+    // What the session may not do, nothing below allows, but for a statement that names the
+    // session.
     let limited = inputs
         .identity
         .is_some_and(|identity| identity.limits(&asked));
@@ -254,25 +255,25 @@ pub fn decide(request: &Request<'_>, inputs: &Inputs<'_>) -> Decision {
         }
         denial = Reason::PublicPolicyRestricted(name);
     }
-    if inputs.ownership != Ownership::BucketOwnerEnforced {
-        let lists = [
-            (
-                inputs.bucket_acl.allows_on_bucket(request),
-                Reason::BucketAcl,
-            ),
-            (
-                inputs
-                    .object_acl
-                    .is_some_and(|acl| acl.allows_on_object(request)),
-                Reason::ObjectAcl,
-            ),
-        ];
-        for (_, reason) in lists.into_iter().filter(|(allows, _)| *allows) {
-            if !inputs.block.ignore_public_acls {
-                return Decision::Allow(reason);
-            }
-            denial = Reason::PublicAclIgnored;
-        }
+    by_acls(request, inputs).unwrap_or(Decision::Deny(denial))
+}
+
+/// Decides by the access control lists; `None` if none of them allows the request.
+fn by_acls(request: &Request<'_>, inputs: &Inputs<'_>) -> Option<Decision> {
+    if inputs.ownership == Ownership::BucketOwnerEnforced {
+        return None;
     }
-    Decision::Deny(denial)
+    let object_allows = || {
+        let acl = inputs.object_acl;
+        acl.is_some_and(|acl| acl.allows_on_object(request))
+    };
+    let reason = match inputs.bucket_acl.allows_on_bucket(request) {
+        true => Reason::BucketAcl,
+        false if object_allows() => Reason::ObjectAcl,
+        false => return None,
+    };
+    Some(match inputs.block.ignore_public_acls {
+        true => Decision::Deny(Reason::PublicAclIgnored),
+        false => Decision::Allow(reason),
+    })
 }

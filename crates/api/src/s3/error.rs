@@ -90,6 +90,7 @@ codes! {
     MaxMessageLengthExceeded 400 "Your request was too big.",
     MaxPostPreDataLengthExceededError 400 "Your POST request fields preceding the upload file were too large.",
     MetadataTooLarge 400 "Your metadata headers exceed the maximum allowed metadata size.",
+    MetadataConfigurationNotFound 404 "The metadata configuration was not found",
     MethodNotAllowed 405 "The specified method is not allowed against this resource.",
     MissingContentLength 411 "You must provide the Content-Length HTTP header.",
     MissingRequestBodyError 400 "Request body is empty.",
@@ -188,6 +189,12 @@ impl S3Error {
         S3Error::new(Code::InvalidArgument, why)
             .with("ArgumentName", name)
             .with("ArgumentValue", value)
+    }
+
+    /// Makes the error for a header that the query, too, gives, with another value.
+    pub fn conflict(name: &str) -> S3Error {
+        let why = "Conflicting values provided in HTTP headers and query parameters.";
+        S3Error::new(Code::InvalidRequest, why).with("ArgumentName", name)
     }
 
     /// Makes an error about a bucket.

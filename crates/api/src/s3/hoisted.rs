@@ -36,9 +36,9 @@ const SDK_NOTE: &str = "x-amz-sdk-checksum-algorithm";
 /// The caller must act on the result only after it checked the signature.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`](super::error::Code::InvalidArgument) if a header and a parameter, or
-/// two parameters, differ, and if a parameter cannot be a header. S3 documents no error for this;
-/// it answers a request with two credentials with the same code.
+/// [`Code::InvalidRequest`](super::error::Code::InvalidRequest) if a header and a parameter differ,
+/// as S3 documents it, and if two parameters do;
+/// [`Code::InvalidArgument`](super::error::Code::InvalidArgument) if a parameter cannot be a header.
 pub fn merge<'h>(query: &Query, headers: &'h HeaderMap) -> S3Result<Cow<'h, HeaderMap>> {
     let mut merged = Cow::Borrowed(headers);
     for (parameter, value) in query.iter() {
@@ -51,8 +51,7 @@ pub fn merge<'h>(query: &Query, headers: &'h HeaderMap) -> S3Result<Cow<'h, Head
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?;
         let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| unfit())?;
         if merged.get_all(&name).iter().any(|other| other != value) {
-            let why = "The request gives different values for one header.";
-            return Err(S3Error::argument(name.as_str(), "", why));
+            return Err(S3Error::conflict(name.as_str()));
         }
         merged.to_mut().insert(name, value);
     }
@@ -79,6 +78,7 @@ mod tests {
 
     use super::{is_checksum_of_nothing, merge};
 
+    use crate::s3::error::Code;
     use crate::s3::uri::Query;
 
     fn merged(query: &str, headers: &HeaderMap) -> Vec<String> {
@@ -113,7 +113,8 @@ mod tests {
         headers.append("x-amz-meta-a", "2".parse().unwrap());
         for value in ["1", "2", "1,2"] {
             let query = Query::parse(&format!("x-amz-meta-a={value}")).unwrap();
-            assert!(merge(&query, &headers).is_err(), "{value}");
+            let code = merge(&query, &headers).map_err(|error| error.code()).err();
+            assert_eq!(code, Some(Code::InvalidRequest), "{value}");
         }
     }
 

@@ -57,6 +57,7 @@ operations! {
         DeleteBucketIntelligentTieringConfiguration => PutIntelligentTieringConfiguration,
         DeleteBucketInventoryConfiguration => PutInventoryConfiguration,
         DeleteBucketLifecycle => PutLifecycleConfiguration,
+        DeleteBucketMetadataConfiguration => DeleteBucketMetadataTableConfiguration,
         DeleteBucketMetricsConfiguration => PutMetricsConfiguration,
         DeleteBucketOwnershipControls => PutBucketOwnershipControls,
         DeleteBucketPolicy => DeleteBucketPolicy,
@@ -73,6 +74,7 @@ operations! {
         GetBucketLifecycleConfiguration => GetLifecycleConfiguration,
         GetBucketLocation => GetBucketLocation,
         GetBucketLogging => GetBucketLogging,
+        GetBucketMetadataConfiguration => GetBucketMetadataTableConfiguration,
         GetBucketNotificationConfiguration => GetBucketNotification,
         GetBucketOwnershipControls => GetBucketOwnershipControls,
         GetBucketPolicy => GetBucketPolicy,
@@ -95,6 +97,7 @@ operations! {
         ListObjectsV2 => ListBucket,
         ListTagsForResource => ListTagsForResource,
         ListenBucketNotification => ListenBucketNotification,
+        PutBucketAbac => PutBucketAbac,
         PutBucketAccelerateConfiguration => PutAccelerateConfiguration,
         PutBucketAcl => PutBucketAcl,
         PutBucketCors => PutBucketCORS,
@@ -223,6 +226,7 @@ impl Operation {
             Operation::Bucket(op) => matches!(
                 op,
                 B::DeleteObjects
+                    | B::PutBucketAbac
                     | B::PutBucketAccelerateConfiguration
                     | B::PutBucketAcl
                     | B::PutBucketCors

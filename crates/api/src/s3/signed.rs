@@ -23,8 +23,8 @@ pub const TOKEN: &str = "x-amz-security-token";
 /// [`signed_by`] does.
 ///
 /// # Errors
-/// Those of `verify`; [`Code::InvalidToken`]; [`Code::InvalidArgument`] if there are two tokens; those of
-/// reading the key.
+/// Those of `verify`; [`Code::InvalidToken`]; [`Code::InvalidArgument`] if a token is repeated;
+/// [`Code::InvalidRequest`] if those of header and query differ; those of reading the key.
 pub async fn verify<T>(
     model: &Model,
     rates: &Rates,
@@ -50,8 +50,8 @@ pub async fn verify<T>(
     }
 }
 
-/// A client whose signature is not checked yet. It may name any key, so that its look-ups of those that this node
-/// does not know are limited by its address.
+/// A client whose signature is not checked yet. It may name any key, so that its look-ups of those
+/// that this node does not know are limited by its address.
 pub struct Stranger<'a> {
     pub model: &'a Model,
     pub rates: &'a Rates,
@@ -59,7 +59,8 @@ pub struct Stranger<'a> {
 }
 
 impl Stranger<'_> {
-    /// Reads the row of an access key that this node does not know: another node may have made it a moment ago.
+    /// Reads the row of an access key that this node does not know: another node may have made it a
+    /// moment ago.
     ///
     /// # Errors
     /// [`Code::SlowDown`]; those of reading the row.
@@ -71,7 +72,8 @@ impl Stranger<'_> {
     /// Returns the access key of the session of a token.
     ///
     /// # Errors
-    /// [`Code::SlowDown`]; [`Code::InvalidToken`]; those of reading the row of the keys that seal tokens.
+    /// [`Code::SlowDown`]; [`Code::InvalidToken`]; those of reading the row of the keys that seal
+    /// tokens.
     pub async fn key_of_token(&self, token: &str) -> S3Result<Arc<AccessKey>> {
         if !self.model.knows_key_of_token(token)? {
             self.may_look_up().await?;
@@ -95,10 +97,7 @@ impl Stranger<'_> {
 fn token<'r>(headers: &'r HeaderMap, query: &'r Query) -> S3Result<Option<&'r str>> {
     let header = single_header(headers, TOKEN)?;
     match (header, query.single_in_any_case(TOKEN)?) {
-        (Some(one), Some(other)) if one != other => {
-            let why = "The request gives different values for one header.";
-            Err(S3Error::argument(TOKEN, "", why))
-        }
+        (Some(one), Some(other)) if one != other => Err(S3Error::conflict(TOKEN)),
         (one, other) => Ok(one.or(other)),
     }
 }

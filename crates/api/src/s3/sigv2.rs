@@ -62,8 +62,8 @@ const REPEATED: [&str; 6] = [
     "content-type",
 ];
 
-/// Returns true if a query presents a signature of version 2, also an incomplete one. `Expires` alone
-/// says nothing of a signature.
+/// Returns true if a query presents a signature of version 2, also an incomplete one. `Expires`
+/// alone says nothing of a signature.
 pub fn is_presented(query: &Query) -> bool {
     query.has("Signature") || query.has("AWSAccessKeyId")
 }
@@ -161,8 +161,8 @@ fn check_covered(query: &Query, headers: &HeaderMap) -> S3Result<()> {
     Ok(())
 }
 
-/// Refuses values that could be parted otherwise: the text that is signed holds them as they are, with
-/// nothing but a line feed or `&` between two of them.
+/// Refuses values that could be parted otherwise: the text that is signed holds them as they are,
+/// with nothing but a line feed or `&` between two of them.
 fn check_separable(name: &str, value: &str) -> S3Result<()> {
     let begins_another = |rest: &str| {
         let next = rest.split(['=', '&']).next();
@@ -225,8 +225,7 @@ fn amz_headers(target: &Target, headers: &HeaderMap) -> S3Result<BTreeMap<String
             let value = value.trim().to_owned();
             let other = all.insert(name.clone(), value.clone());
             if other.is_some_and(|other| other != value) {
-                let why = "The request gives different values for one header.";
-                return Err(S3Error::argument(&name, "", why));
+                return Err(S3Error::conflict(&name));
             }
         }
     }

@@ -8,8 +8,8 @@
 mod customer;
 
 use archipel_model::{
-    Bucket, DataKey, Encrypt, Encryption, EncryptionKind, Error, ObjectHead, ObjectReader, Sealing,
-    Upload,
+    BlockedEncryption, Bucket, DataKey, Encrypt, Encryption, EncryptionKind, Error, ObjectHead,
+    ObjectReader, Sealing, Upload,
 };
 use http::HeaderMap;
 
@@ -97,9 +97,13 @@ pub enum EncryptionHeaders {
 /// Returns how the request, or else the bucket, wants a new object encrypted.
 ///
 /// # Errors
-/// Those of the headers; [`Code::NotImplemented`] for keys of AWS's key management.
+/// Those of the headers; [`Code::NotImplemented`] for keys of AWS's key management;
+/// [`Code::AccessDenied`] as [`refuse_blocked`].
 pub fn of_new(call: &Call<'_>, bucket: &Bucket) -> S3Result<Option<NewEncryption>> {
     let headers = call.described_by();
+    if CUSTOMER.are_in(headers) {
+        refuse_blocked(bucket)?;
+    }
     let server = single_header(headers, SERVER)?;
     if let Some(customer) = customer_of(call, headers, &CUSTOMER)? {
         if let Some(server) = server {
@@ -129,6 +133,23 @@ pub fn of_new(call: &Call<'_>, bucket: &Bucket) -> S3Result<Option<NewEncryption
             headers: EncryptionHeaders::Server,
         }),
     )
+}
+
+/// Refuses a write under a customer's key if the bucket blocks that. Nothing else about the key is
+/// looked at before.
+///
+/// # Errors
+/// [`Code::AccessDenied`].
+fn refuse_blocked(bucket: &Bucket) -> S3Result<()> {
+    match bucket.blocked_encryption {
+        Some(BlockedEncryption::Customer) => {
+            let why = "Access Denied because this bucket has blocked upload requests that specify \
+                       Server Side Encryption with Customer provided keys (SSE-C). Please specify \
+                       a different server-side encryption type.";
+            Err(S3Error::new(Code::AccessDenied, why))
+        }
+        Some(BlockedEncryption::Nothing) | None => Ok(()),
+    }
 }
 
 fn refuse_kms(headers: &HeaderMap) -> S3Result<()> {
@@ -268,8 +289,20 @@ pub fn refuse_customers(head: &ObjectHead) -> S3Result<()> {
 /// Returns the key of a part's upload, if the upload is encrypted.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`] if the request gives no key or another one, and if the upload takes none.
+/// [`Code::InvalidRequest`] if the request gives no key or another one, and if the upload takes
+/// none; [`Code::AccessDenied`] if it gives one and the bucket blocks that.
 pub async fn of_part(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    upload: &Upload,
+) -> S3Result<Option<PartKey>> {
+    if CUSTOMER.are_in(call.headers) {
+        refuse_blocked(on.bucket())?;
+    }
+    key_of_upload(call, on, upload).await
+}
+
+async fn key_of_upload(
     call: &Call<'_>,
     on: &Authorised<OnObject>,
     upload: &Upload,
@@ -308,10 +341,11 @@ pub async fn of_part(
     }))
 }
 
-/// Checks the key of a request about an upload that needs none: it must be the upload's if it is given.
+/// Checks the key of a request about an upload that needs none: it must be the upload's if it is
+/// given.
 ///
 /// # Errors
-/// As [`of_part`].
+/// As [`of_part`], but for the block: the parts of an upload can still be listed.
 pub async fn check_upload(
     call: &Call<'_>,
     on: &Authorised<OnObject>,
@@ -326,9 +360,26 @@ pub async fn check_upload(
         return Err(S3Error::argument(SERVER, named, why));
     }
     match CUSTOMER.are_in(call.headers) {
-        true => of_part(call, on, upload).await.map(|_| ()),
+        true => key_of_upload(call, on, upload).await.map(|_| ()),
         false => Ok(()),
     }
+}
+
+/// Checks a completion, as [`check_upload`] does. It makes an object under the key that the upload
+/// began with, so that this must not be blocked by now.
+///
+/// # Errors
+/// As [`of_part`].
+pub async fn check_completion(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    upload: &Upload,
+) -> S3Result<()> {
+    let kind = upload.meta.encryption.as_ref().map(|one| one.kind);
+    if kind == Some(EncryptionKind::Customer) || CUSTOMER.are_in(call.headers) {
+        refuse_blocked(on.bucket())?;
+    }
+    check_upload(call, on, upload).await
 }
 
 /// The key of an upload.

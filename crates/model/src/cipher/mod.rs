@@ -32,6 +32,18 @@ pub enum EncryptionKind {
     Customer,
 }
 
+/// The encryption that new objects of a bucket may not have, as its row says it. A row with an
+/// unknown value cannot be read, because nobody knows what it blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum BlockedEncryption {
+    /// None: all of it is allowed.
+    #[serde(rename = "n")]
+    Nothing,
+    /// That by customers' keys: SSE-C.
+    #[serde(rename = "c")]
+    Customer,
+}
+
 /// The encryption of a content, as its row says it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Encryption {
@@ -57,8 +69,8 @@ impl CustomerKey {
     }
 }
 
-/// Returns the entity tag of content that a customer's key encrypts. The MD5 of the content would tell
-/// everybody who may list the bucket what the content is.
+/// Returns the entity tag of content that a customer's key encrypts. The MD5 of the content would
+/// tell everybody who may list the bucket what the content is.
 pub(crate) fn masked_etag(key: &DataKey, etag: &str) -> String {
     let mask = key.derive(b"etag", &[]);
     let mask = hmac::Key::new(hmac::HMAC_SHA256, mask.bytes());
@@ -93,7 +105,8 @@ pub(crate) enum ContentKey {
 pub(crate) struct Locked;
 
 impl ContentKey {
-    /// Finds the key by the customer's key, where one is needed. Returns false if it is a wrong one.
+    /// Finds the key by the customer's key, where one is needed. Returns false if it is a wrong
+    /// one.
     pub(crate) fn open(&mut self, encryption: Option<&Encryption>, customer: &CustomerKey) -> bool {
         let (ContentKey::Closed { context }, Some(encryption)) = (&self, encryption) else {
             return true;

@@ -1,7 +1,7 @@
 //! Operations on buckets.
 
 use archipel_access::{Action, Ownership, bucket_arn};
-use archipel_model::{Bucket, Error, Tags};
+use archipel_model::{Bucket, BucketLock, Error, Tags};
 use http::StatusCode;
 
 use crate::s3::acl;
@@ -106,9 +106,10 @@ pub async fn create(
         // The key could not reach the new bucket by its name.
         return Err(S3Error::of_bucket(Code::BucketAlreadyExists, name));
     }
+    let bucket_lock = with_lock.then(BucketLock::default);
     let created = call
         .model
-        .create_bucket_for(name, caller, ownership, with_lock, tags.clone());
+        .create_bucket_for(name, caller, ownership, bucket_lock, tags.clone());
     match created.await {
         Ok(_) => {}
         Err(Error::BucketExists) => check_own(call, on, with_lock, &tags)?,

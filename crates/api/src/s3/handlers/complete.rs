@@ -56,7 +56,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         }
         Err(error) => return Err(error.into()),
     };
-    sse::check_upload(call, on, &upload).await?;
+    sse::check_completion(call, on, &upload).await?;
     let encryption = upload.meta.encryption.clone();
     check_numbers(&upload, &named)?;
     let parts = choose(sent?, &upload, &named)?;
@@ -167,8 +167,8 @@ fn kind_of(upload: &Upload) -> ChecksumKind {
     upload.meta.checksum_kind.unwrap_or(usual)
 }
 
-/// Finds the parts that are named among those that [agree](is_named) with their names, and checks their sizes. Both
-/// are in the order of their numbers.
+/// Finds the parts that are named among those that [agree](is_named) with their names, and checks
+/// their sizes. Both are in the order of their numbers.
 fn choose(sent: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Part>> {
     let mut sent = sent.into_iter().peekable();
     let mut chosen = Vec::with_capacity(named.len());
@@ -186,7 +186,8 @@ fn choose(sent: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Par
 
 /// Returns true if a part has the tag and the checksum of the name of its number.
 ///
-/// Of a part that was sent several times, the tag says which one the client means, also if another one is newer.
+/// Of a part that was sent several times, the tag says which one the client means, also if another
+/// one is newer.
 fn is_named(part: &Part, named: &[Named]) -> bool {
     let at = named.binary_search_by_key(&part.number, |name| name.number);
     let Some(name) = at.ok().and_then(|at| named.get(at)) else {
@@ -201,8 +202,9 @@ fn is_named(part: &Part, named: &[Named]) -> bool {
     part.etag == name.etag && same_checksum
 }
 
-/// Returns false if the name has a checksum that nothing can be compared with, although the upload chose an
-/// algorithm. All attempts at a part have checksums of one algorithm, so this excludes all of them or none.
+/// Returns false if the name has a checksum that nothing can be compared with, although the upload
+/// chose an algorithm. All attempts at a part have checksums of one algorithm, so this excludes all
+/// of them or none.
 fn is_comparable(part: &Part, name: &Named, upload: &Upload) -> bool {
     let (Some(given), Some(_)) = (&name.checksum, &upload.meta.checksum_algorithm) else {
         return true;

@@ -102,14 +102,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let encryption = sse::of_new(call, on.bucket())?;
     let encrypted = sse::headers_of_new(encryption.as_ref());
     if new_tags.is_none() && !head.tags.is_empty() {
-        let action = match source.on.named_version() {
-            Some(_) => Action::GetObjectTagging.of_version(),
-            None => Action::GetObjectTagging,
-        };
-        source.on.also(call, action, head)?;
-        // Conditions look at the tags of the new object.
-        call.tags = Some(head.tags.clone());
-        on.replacing_action(call, Action::PutObjectTagging).await?;
+        permit_tags(call, on, (&source.on, head)).await?;
     }
     // S3 takes the same storage class once more for a change.
     let names_class = call.headers.contains_key(STORAGE_CLASS);
@@ -154,6 +147,22 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         made.set_on(&mut answer, on.bucket())?;
     }
     Ok(answer)
+}
+
+/// Decides whether the caller may copy the tags of the source, too.
+async fn permit_tags(
+    call: &mut Call<'_>,
+    on: &Authorised<OnObject>,
+    (source, head): (&Authorised<OnObject>, &ObjectHead),
+) -> S3Result<()> {
+    let action = match source.named_version() {
+        Some(_) => Action::GetObjectTagging.of_version(),
+        None => Action::GetObjectTagging,
+    };
+    source.also(call, action, head)?;
+    // Conditions look at the tags of the new object.
+    call.tags = Some(head.tags.clone());
+    on.replacing_action(call, Action::PutObjectTagging).await
 }
 
 /// A copy under way. It owns all that it needs, because it may go on after the answer has begun.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use archipel_access::{Action, Ownership};
-use archipel_model::{Condition, Deleted, Error, GivenVersion, Model, NotAnId};
+use archipel_model::{Condition, Deleted, Error, GivenVersion, Governance, Model, NotAnId};
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 
-use super::lock::{check_digest, may_bypass};
+use super::lock::{check_digest, governance_of};
 use crate::s3::auth::{self, Authorised, OnBucket, OnObject};
 use crate::s3::call::{Call, single_header};
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -25,15 +25,15 @@ const MAX_KEYS: usize = 1000;
 /// The beginning of condition keys about an object's tags.
 const EXISTING_TAG: &str = "s3:existingobjecttag/";
 
-/// The number of keys whose entries are deleted at once: all keys of a request, so that distant nodes cost
-/// one round trip for all.
+/// The number of keys whose entries are deleted at once: all keys of a request, so that distant
+/// nodes cost one round trip for all.
 const CONCURRENCY: usize = MAX_KEYS;
 
 /// Answers DeleteObject.
 pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_delete(call.headers)?;
-    let bypass = may_bypass(call, on)?;
-    let deleted = match delete_as(call.model, on, condition, bypass).await {
+    let governance = governance_of(call, on)?;
+    let deleted = match delete_as(call.model, on, condition, governance).await {
         Err(Error::NoSuchKey) if is_deleted(call, on).await => Err(Error::PreconditionFailed),
         deleted => deleted,
     };
@@ -51,7 +51,8 @@ pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
     Ok(answer)
 }
 
-/// Returns true if a delete marker fails the condition "*". S3 documents another error than for a key without versions.
+/// Returns true if a delete marker fails the condition "*". S3 documents another error than for a
+/// key without versions.
 async fn is_deleted(call: &Call<'_>, on: &Authorised<OnObject>) -> bool {
     let asks = single_header(call.headers, "if-match").is_ok_and(|tag| tag == Some("*"));
     let head = call.model.head_object(on.bucket(), on.key());
@@ -63,13 +64,13 @@ async fn delete_as(
     model: &Model,
     on: &Authorised<OnObject>,
     condition: Condition,
-    bypass: bool,
+    governance: Governance,
 ) -> Result<Deleted, Error> {
     let (bucket, key) = (on.bucket(), on.key());
     match on.named_version() {
         None => model.delete_object(bucket, key, condition).await,
         Some(GivenVersion::Id(id)) => {
-            let deleted = model.delete_version(bucket, key, id, bypass, condition);
+            let deleted = model.delete_version(bucket, key, id, governance, condition);
             Box::pin(deleted).await
         }
         // S3 confirms the deletion of what does not exist, unless there is a condition.
@@ -191,7 +192,7 @@ type Decided = (usize, Entry, S3Result<Permitted>);
 /// The permission to delete an object.
 struct Permitted {
     on: Authorised<OnObject>,
-    bypass: bool,
+    governance: Governance,
     /// The object decides about the condition.
     by_object: bool,
 }
@@ -211,18 +212,18 @@ fn permit(
     };
     let version = version.transpose()?;
     let on = on.key(call, action, &entry.key, version)?;
-    let bypass = may_bypass(call, &on)?;
+    let governance = governance_of(call, &on)?;
     let tells = entry.etag.as_deref().is_some_and(|etag| etag != "*") && !entry.unknown_condition;
     let by_object = tells && reading.decide(call, &on)?;
     Ok(Permitted {
         on,
-        bypass,
+        governance,
         by_object,
     })
 }
 
-/// Deletes what the entries of one key name, one after the other. At the same time, they would be in each
-/// other's way, and some of them would fail.
+/// Deletes what the entries of one key name, one after the other. At the same time, they would be
+/// in each other's way, and some of them would fail.
 async fn delete_in_order(
     call: &Call<'_>,
     of_key: Vec<Decided>,
@@ -241,7 +242,7 @@ async fn delete_in_order(
 async fn try_delete(call: &Call<'_>, permitted: &Permitted, entry: &Entry) -> S3Result<Deleted> {
     let Permitted {
         on,
-        bypass,
+        governance,
         by_object,
     } = permitted;
     check_key(&entry.key)?;
@@ -256,7 +257,7 @@ async fn try_delete(call: &Call<'_>, permitted: &Permitted, entry: &Entry) -> S3
         Some(etag) => precondition::if_match_condition(etag),
         None => Condition::Always,
     };
-    let deleted = delete_as(call.model, on, condition, *bypass).await;
+    let deleted = delete_as(call.model, on, condition, *governance).await;
     deleted.map_err(|error| on.missing(call, error))
 }
 
@@ -280,8 +281,8 @@ fn write_error(xml: &mut Writer, entry: &Entry, error: &S3Error) {
     xml.close();
 }
 
-/// Cuts what no key or id of a version can be, so that the answer does not become much larger than the
-/// request.
+/// Cuts what no key or id of a version can be, so that the answer does not become much larger than
+/// the request.
 fn shown(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_KEY_BYTES))
         .unwrap_or_default()

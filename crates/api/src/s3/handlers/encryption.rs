@@ -1,8 +1,8 @@
 //! A bucket's default encryption.
 //!
-//! Source: AWS, PutBucketEncryption.
+//! Source: AWS, PutBucketEncryption; "Blocking or unblocking SSE-C for a general purpose bucket".
 
-use archipel_model::DefaultEncryption;
+use archipel_model::{BlockedEncryption, DefaultEncryption};
 use http::StatusCode;
 
 use crate::s3::auth::{Authorised, OnBucket};
@@ -14,21 +14,23 @@ use crate::s3::xml::{self, Element, Writer};
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 16 << 10;
 
+/// The names of what may be blocked.
+const NOTHING: &str = "NONE";
+const CUSTOMER: &str = "SSE-C";
+
 /// Answers PutBucketEncryption.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
-    let default = DefaultEncryption {
-        is_enabled: true,
-        has_bucket_key: check(&document)?,
-    };
+    let default = read(&document)?;
     let set = call.model.set_default_encryption(on.bucket(), default);
     set.await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// Checks that a document asks for encryption by the cluster's keys. Returns true if it asks for an S3
-/// Bucket Key, too.
-fn check(document: &[u8]) -> S3Result<bool> {
+/// Reads a document. It changes only what it names: without `ApplyServerSideEncryptionByDefault`,
+/// objects are encrypted or not as before, and without `BlockedEncryptionTypes`, what is blocked
+/// stays blocked. A default is encryption by the cluster's keys.
+fn read(document: &[u8]) -> S3Result<DefaultEncryption> {
     let root = xml::parse(document, "ServerSideEncryptionConfiguration")?;
     let [rule] = root.only(&["Rule"])? else {
         return Err(Code::MalformedXML.into());
@@ -38,13 +40,21 @@ fn check(document: &[u8]) -> S3Result<bool> {
         "BucketKeyEnabled",
         "BlockedEncryptionTypes",
     ])?;
-    if let Some(blocked) = rule.child("BlockedEncryptionTypes")? {
-        check_blocked(blocked)?;
-    }
-    let key = rule.child_flag("BucketKeyEnabled")?;
-    // Without it, objects are encrypted as they are by default: by the cluster's keys.
+    let blocked = rule.child("BlockedEncryptionTypes")?.map(read_blocked);
+    let names_bucket_key = rule.child("BucketKeyEnabled")?.is_some();
+    let bucket_key = rule.child_flag("BucketKeyEnabled")?;
+    let default = DefaultEncryption {
+        is_enabled: None,
+        has_bucket_key: names_bucket_key.then_some(bucket_key),
+        blocked: blocked.transpose()?,
+    };
     let Some(by_default) = rule.child("ApplyServerSideEncryptionByDefault")? else {
-        return Ok(key);
+        return Ok(default);
+    };
+    let default = DefaultEncryption {
+        is_enabled: Some(true),
+        has_bucket_key: Some(bucket_key),
+        ..default
     };
     by_default.only(&["SSEAlgorithm", "KMSMasterKeyID"])?;
     let id = by_default.child_text("KMSMasterKeyID")?.map(str::trim);
@@ -54,7 +64,7 @@ fn check(document: &[u8]) -> S3Result<bool> {
                        aws:kms or aws:kms:dsse";
             Err(S3Error::new(Code::InvalidArgument, why))
         }
-        "AES256" => Ok(key),
+        "AES256" => Ok(default),
         "aws:kms" | "aws:kms:dsse" => Err(S3Error::not_implemented(
             "Server-side encryption with keys of AWS KMS",
         )),
@@ -62,37 +72,55 @@ fn check(document: &[u8]) -> S3Result<bool> {
     }
 }
 
-/// Checks that no type of encryption is blocked: `NONE` says so.
-fn check_blocked(blocked: &Element) -> S3Result<()> {
+/// Reads the one type of encryption that is blocked; `NONE` says that none is.
+fn read_blocked(blocked: &Element) -> S3Result<BlockedEncryption> {
     blocked.only(&["EncryptionType"])?;
     let types = blocked.texts("EncryptionType");
     let types: Vec<&str> = types.iter().map(|text| text.trim()).collect();
     match types.as_slice() {
-        ["NONE"] => Ok(()),
-        ["SSE-C"] => Err(S3Error::not_implemented("BlockedEncryptionTypes")),
+        [NOTHING] => Ok(BlockedEncryption::Nothing),
+        [CUSTOMER] => Ok(BlockedEncryption::Customer),
         _ => Err(Code::MalformedXML.into()),
     }
 }
 
 /// Answers GetBucketEncryption.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    if !on.bucket().encrypts {
+    let (encrypts, blocked) = (on.bucket().encrypts, on.bucket().blocked_encryption);
+    if !encrypts && blocked != Some(BlockedEncryption::Customer) {
         let none = Code::ServerSideEncryptionConfigurationNotFoundError;
         return Err(S3Error::of_bucket(none, &on.bucket().name));
     }
     let mut xml = Writer::new("ServerSideEncryptionConfiguration");
     xml.open("Rule");
-    xml.open("ApplyServerSideEncryptionByDefault");
-    xml.text("SSEAlgorithm", "AES256");
-    xml.close();
-    xml.value("BucketKeyEnabled", on.bucket().has_bucket_key);
+    if encrypts {
+        xml.open("ApplyServerSideEncryptionByDefault");
+        xml.text("SSEAlgorithm", "AES256");
+        xml.close();
+        xml.value("BucketKeyEnabled", on.bucket().has_bucket_key);
+    }
+    if let Some(blocked) = blocked {
+        xml.open("BlockedEncryptionTypes");
+        xml.text(
+            "EncryptionType",
+            match blocked {
+                BlockedEncryption::Nothing => NOTHING,
+                BlockedEncryption::Customer => CUSTOMER,
+            },
+        );
+        xml.close();
+    }
     xml.close();
     Ok(respond::xml(xml))
 }
 
-/// Answers DeleteBucketEncryption.
+/// Answers DeleteBucketEncryption. SSE-C stays blocked if it is: only a request that says so lifts
+/// a block.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let default = DefaultEncryption::default();
+    let default = DefaultEncryption {
+        is_enabled: Some(false),
+        ..DefaultEncryption::default()
+    };
     let set = call.model.set_default_encryption(on.bucket(), default);
     set.await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))

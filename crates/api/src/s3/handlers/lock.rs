@@ -1,7 +1,7 @@
 //! Versioning and object lock: the settings of a bucket, and the protection of a version.
 
 use archipel_access::Action;
-use archipel_model::{LockChange, ObjectLock, Versioning};
+use archipel_model::{Governance, LockChange, ObjectLock, Versioning};
 use http::StatusCode;
 
 use super::{set_version_header, with_key};
@@ -145,8 +145,8 @@ pub async fn put_retention(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
     check_lock(on)?;
     let asked = asked(call, ObjectOp::PutObjectRetention).await?;
     let retention = asked.retention;
-    let bypass = may_bypass(call, on)?;
-    change(call, on, LockChange::Retention { retention, bypass }).await
+    let governance = governance_of(call, on)?;
+    change(call, on, LockChange::Retention(retention, governance)).await
 }
 
 /// Answers GetObjectLegalHold.
@@ -183,11 +183,12 @@ async fn change(
     Ok(answer)
 }
 
-/// Returns true if the request asks to bypass governance, and the caller may.
-pub fn may_bypass(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<bool> {
+/// Returns the effect of governance: a bypass if the request asks for it, and the caller may.
+pub fn governance_of(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Governance> {
     let asks = lock::asks_bypass(call.headers)?;
-    Ok(asks
-        && on
-            .key_action(call, Action::BypassGovernanceRetention)
-            .is_ok())
+    let may = || on.key_action(call, Action::BypassGovernanceRetention);
+    Ok(match asks && may().is_ok() {
+        true => Governance::Bypass,
+        false => Governance::Respect,
+    })
 }

@@ -129,6 +129,9 @@ async fn on_bucket(
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
         BucketOp::DeleteBucketEncryption => encryption::delete(call, on).await,
         BucketOp::DeleteBucketLifecycle => lifecycle::delete(call, on).await,
+        BucketOp::DeleteBucketMetadataConfiguration | BucketOp::GetBucketMetadataConfiguration => {
+            unconfigured::metadata(on)
+        }
         BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
         BucketOp::DeleteBucketOwnershipControls => policy::delete_ownership(call, on).await,
         BucketOp::DeleteBucketPolicy => policy::delete(call, on).await,
@@ -164,6 +167,7 @@ async fn on_bucket(
         BucketOp::ListObjectVersions => Box::pin(versions::list(call, on)).await,
         BucketOp::ListObjects => listing::version_1(call, on).await,
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
+        BucketOp::PutBucketAbac => unconfigured::put_abac(call, on).await,
         BucketOp::PutBucketAccelerateConfiguration => unconfigured::put_accelerate(call, on).await,
         BucketOp::PutBucketAcl => acl::put_of_bucket(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,
@@ -186,7 +190,8 @@ async fn on_bucket(
     }
 }
 
-/// Runs an operation on an object. Each one is boxed: together they would take too much of the stack.
+/// Runs an operation on an object. Each one is boxed: together they would take too much of the
+/// stack.
 async fn on_object(
     call: &mut Call<'_>,
     on: &Authorised<OnObject>,
@@ -294,7 +299,8 @@ fn refuse_ownership(call: &Call<'_>) -> S3Result<()> {
     Ok(())
 }
 
-/// Says why an object was not changed. A version that fails the test is one that the caller may not change.
+/// Says why an object was not changed. A version that fails the test is one that the caller may not
+/// change.
 fn unchanged(error: archipel_model::Error, key: &str) -> S3Error {
     match error {
         archipel_model::Error::PreconditionFailed => Code::AccessDenied.into(),

@@ -15,7 +15,11 @@ use crate::s3::xml::{self, Writer};
 /// The largest document.
 const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
-/// Answers GetPublicAccessBlock of the account: each bucket has its own, and there is none for all of them.
+/// The state of transfer acceleration that is turned off.
+const SUSPENDED: &str = "Suspended";
+
+/// Answers GetPublicAccessBlock of the account: each bucket has its own, and there is none for all
+/// of them.
 pub fn account_block(_: &Authorised<OnAccount>) -> S3Result<Answer> {
     Err(Code::NoSuchPublicAccessBlockConfiguration.into())
 }
@@ -27,21 +31,46 @@ pub fn abac(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(xml))
 }
 
-/// Answers GetBucketAccelerateConfiguration.
-pub fn accelerate(_: &Authorised<OnBucket>) -> S3Result<Answer> {
-    Ok(respond::xml(Writer::new("AccelerateConfiguration")))
+/// Answers PutBucketAbac, which can only turn it off.
+pub async fn put_abac(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let root = xml::parse(&document, "AbacStatus")?;
+    root.only(&["Status"])?;
+    match root.required_text("Status")?.trim() {
+        "Disabled" => Ok(respond::empty(StatusCode::OK)),
+        "Enabled" => Err(S3Error::not_implemented("Access by tags of a bucket")),
+        _ => Err(Code::MalformedXML.into()),
+    }
+}
+
+/// Answers GetBucketAccelerateConfiguration. The state is told only if it was set once, as on AWS.
+pub fn accelerate(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let mut xml = Writer::new("AccelerateConfiguration");
+    if on.bucket().suspends_acceleration {
+        xml.text("Status", SUSPENDED);
+    }
+    Ok(respond::xml(xml))
 }
 
 /// Answers PutBucketAccelerateConfiguration, which can only turn acceleration off.
-pub async fn put_accelerate(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+pub async fn put_accelerate(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let root = xml::parse(&document, "AccelerateConfiguration")?;
     root.only(&["Status"])?;
     match root.required_text("Status")?.trim() {
-        "Suspended" => Ok(respond::empty(StatusCode::OK)),
+        SUSPENDED => {
+            call.model.suspend_acceleration(on.bucket()).await?;
+            Ok(respond::empty(StatusCode::OK))
+        }
         "Enabled" => Err(S3Error::not_implemented("Transfer acceleration")),
         _ => Err(Code::MalformedXML.into()),
     }
+}
+
+/// Answers requests to read and to delete the configuration of metadata tables.
+pub fn metadata(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let none = Code::MetadataConfigurationNotFound;
+    Err(S3Error::of_bucket(none, &on.bucket().name))
 }
 
 /// Answers RestoreObject as S3 does for an object that is in no archive.

@@ -1,4 +1,5 @@
-//! The operations by method and sub-resource: those that are implemented, and those that only S3 has.
+//! The operations by method and sub-resource: those that are implemented, and those that only S3
+//! has.
 
 use http::Method;
 
@@ -18,8 +19,9 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 
 /// The operations on buckets, by method and parameter; the first match counts.
 #[rustfmt::skip]
-const BUCKET: [Row; 61] = [
+const BUCKET: [Row; 64] = [
     bucket("GET", "abac", BucketOp::GetBucketAbac),
+    bucket("PUT", "abac", BucketOp::PutBucketAbac),
     bucket("GET", "accelerate", BucketOp::GetBucketAccelerateConfiguration),
     bucket("PUT", "accelerate", BucketOp::PutBucketAccelerateConfiguration),
     bucket("GET", "acl", BucketOp::GetBucketAcl),
@@ -32,6 +34,8 @@ const BUCKET: [Row; 61] = [
     bucket("DELETE", "inventory", BucketOp::DeleteBucketInventoryConfiguration),
     bucket("GET", "logging", BucketOp::GetBucketLogging),
     bucket("PUT", "logging", BucketOp::PutBucketLogging),
+    bucket("GET", "metadataConfiguration", BucketOp::GetBucketMetadataConfiguration),
+    bucket("DELETE", "metadataConfiguration", BucketOp::DeleteBucketMetadataConfiguration),
     bucket("GET", "metrics", BucketOp::ListBucketMetricsConfigurations),
     bucket("DELETE", "metrics", BucketOp::DeleteBucketMetricsConfiguration),
     bucket("GET", "ownershipControls", BucketOp::GetBucketOwnershipControls),
@@ -108,14 +112,11 @@ const OBJECT: [Row; 21] = [
 ];
 
 /// The operations on buckets that S3 has and we do not.
-const MISSING_OF_BUCKETS: [(&str, &str); 15] = [
-    ("PUT", "abac"),
+const MISSING_OF_BUCKETS: [(&str, &str); 12] = [
     ("PUT", "analytics"),
     ("PUT", "intelligent-tiering"),
     ("PUT", "inventory"),
-    ("GET", "metadataConfiguration"),
     ("POST", "metadataConfiguration"),
-    ("DELETE", "metadataConfiguration"),
     ("PUT", "metadataInventoryTable"),
     ("PUT", "metadataJournalTable"),
     ("GET", "metadataTable"),
@@ -159,7 +160,8 @@ impl Level {
         }
     }
 
-    /// Returns the operation of a method on a sub-resource; without a name, on the bucket or object itself.
+    /// Returns the operation of a method on a sub-resource; without a name, on the bucket or object
+    /// itself.
     pub fn find(self, method: &Method, name: &str) -> Option<Operation> {
         let mut rows = self.rows().iter();
         let found = rows.find(|(known, of, _)| *known == method.as_str() && *of == name);

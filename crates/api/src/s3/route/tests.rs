@@ -104,7 +104,8 @@ fn missing_features_are_not_implemented() {
     );
     for (method, uri) in [
         ("PUT", "/b?replication"),
-        ("PUT", "/b?abac"),
+        ("POST", "/b?metadataConfiguration"),
+        ("GET", "/b?metadataTable"),
         ("POST", "/b?metadataTable"),
         ("GET", "/b?session"),
         ("GET", "/b/k?torrent"),
@@ -140,6 +141,8 @@ fn wrong_methods_are_not_allowed() {
         ("DELETE", "/b?versioning"),
         ("GET", "/b?delete"),
         ("GET", "/b?restore"),
+        ("DELETE", "/b?abac"),
+        ("PUT", "/b?metadataConfiguration"),
         ("PUT", "/b?metadataTable"),
         ("DELETE", "/b/k?acl"),
         ("PUT", "/b/k?torrent"),

@@ -147,8 +147,14 @@ async fn respond_to_anonymous(
             call.set_payload(unsigned_payload(call.headers)?, None)?;
             handlers::dispatch(call, &Caller::anonymous(), operation).await
         }
-        // A form that is sent to the address of an object, not of its bucket: the author of the page should see why.
-        Err(error) if error.code() == Code::MethodNotAllowed && is_form(parts) => Err(error),
+        // A form that is sent to the address of an object, not of its bucket, or that names a
+        // version: the author of the page should see why.
+        Err(error)
+            if matches!(error.code(), Code::MethodNotAllowed | Code::InvalidArgument)
+                && is_form(parts) =>
+        {
+            Err(error)
+        }
         Err(_) => Err(Code::AccessDenied.into()),
     }
 }

@@ -130,6 +130,8 @@ fn everything_that_is_signed_counts() {
     // The signature covers the token, as other parameters of this kind.
     let token = format!("{good}&x-amz-security-token=x");
     assert_eq!(ask(&token, &given), Some(Code::SignatureDoesNotMatch));
+    let other = format!("{good}&x-amz-acl=public-read");
+    assert_eq!(ask(&other, &given), Some(Code::InvalidRequest));
     let both = [
         given[0],
         given[1],

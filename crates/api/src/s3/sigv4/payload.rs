@@ -33,8 +33,7 @@ pub(super) fn payload_text(presented: &Presented, request: &SignedParts<'_>) -> 
         }
         (Source::Query, Some(value)) if presented.signed_headers.iter().any(|s| s == name) => {
             if named.is_some_and(|named| named != value) {
-                let why = "The request gives different values for one header.";
-                return Err(S3Error::argument(name, "", why));
+                return Err(S3Error::conflict(name));
             }
             Ok(value.to_owned())
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use archipel_access::ACCOUNT;
 use archipel_model::AccessKey;
+use archipel_model::identity::NewKey;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
@@ -55,7 +56,7 @@ impl Endpoint {
     }
 
     pub async fn stranger(&self) -> Arc<AccessKey> {
-        let key = self.model.create_access_key("stranger", false).await;
+        let key = self.model.create_access_key("stranger").await;
         key.unwrap()
     }
 }
@@ -219,10 +220,13 @@ async fn key_is_limited_to_a_prefix() {
     s3.get("/bucket/home/a").await.is(404, "NoSuchKey");
     s3.get("/bucket/other/b").await.ok();
     // A key that is imported again under its id is another one.
-    let secret = key.secret.clone();
+    let again = NewKey {
+        name: "again".to_owned(),
+        imported: Some((key.id.clone(), key.secret.clone())),
+        ..NewKey::default()
+    };
     s3.model.delete_access_key(&key.id).await.unwrap();
-    let again = s3.model.import_access_key(&key.id, secret, "again", false);
-    let again = again.await.unwrap();
+    let again = s3.model.create_key(again).await.unwrap();
     let reply = s3.by(&again, "PUT", "/bucket/home/new", "").await;
     reply.is(403, "AccessDenied");
 }

@@ -49,7 +49,7 @@ impl Endpoint {
     pub async fn open() -> Endpoint {
         let cluster = Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap();
         let model = Model::open(cluster).await.unwrap();
-        let key = model.create_access_key("tester", true).await.unwrap();
+        let key = model.create_owner_key("tester").await.unwrap();
         model.create_bucket("bucket", Some(&key.id)).await.unwrap();
         Endpoint::to(model, key)
     }
@@ -77,7 +77,7 @@ impl Endpoint {
         let first = cluster(wall.clone(), 2).await.unwrap();
         first.found("here", 1 << 40).await.unwrap();
         let model = Model::open(first).await.unwrap();
-        let key = model.create_access_key("tester", true).await.unwrap();
+        let key = model.create_owner_key("tester").await.unwrap();
         model.create_bucket("bucket", Some(&key.id)).await.unwrap();
         let second = cluster(Arc::new(SystemClock), 3).await.unwrap();
         let other = Model::open(second).await.unwrap();
@@ -107,7 +107,7 @@ impl Endpoint {
 
     /// Another key with these permissions on `bucket`.
     pub async fn key_with(&self, permissions: Permissions) -> Arc<AccessKey> {
-        let key = self.model.create_access_key("other", false).await.unwrap();
+        let key = self.model.create_access_key("other").await.unwrap();
         self.model
             .set_grant("bucket", &key.id, permissions)
             .await

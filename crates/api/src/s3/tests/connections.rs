@@ -126,7 +126,8 @@ async fn refused_upload_closes_its_connection() {
     assert_eq!(text.matches("http/1.1 ").count(), 1, "{text}");
 }
 
-/// A client that does not wait for `100 Continue` sees why it is refused, although it is still sending.
+/// A client that does not wait for `100 Continue` sees why it is refused, although it is still
+/// sending.
 #[tokio::test]
 async fn a_refused_client_that_goes_on_sending_sees_the_answer() {
     let s3 = Endpoint::open().await;
@@ -277,7 +278,7 @@ fn serving(
         common,
         stream,
         Some(peer),
-        false,
+        None,
     )
 }
 
@@ -305,8 +306,8 @@ async fn clients_that_break_the_protocol_are_told_apart() {
     }
 }
 
-/// A browser's form is read before it is known who sends it. So one address could take the places of all requests
-/// over HTTP/2, with forms that never end.
+/// A browser's form is read before it is known who sends it. So one address could take the places
+/// of all requests over HTTP/2, with forms that never end.
 #[tokio::test]
 async fn one_address_cannot_take_all_places_of_http2() {
     let s3 = Endpoint::open().await;

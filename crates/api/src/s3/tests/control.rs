@@ -26,7 +26,7 @@ async fn nothing_is_answered_before_buckets_and_keys_were_read() {
     let latency = Duration::from_millis(1);
     let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
     let there = Model::open(world.nodes[1].clone()).await.unwrap();
-    let key = there.create_access_key("tester", true).await.unwrap();
+    let key = there.create_owner_key("tester").await.unwrap();
     there.create_bucket("bucket", Some(&key.id)).await.unwrap();
     world.isolate(0);
     let here = Model::open(world.nodes[0].clone()).await.unwrap();

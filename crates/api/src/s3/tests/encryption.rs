@@ -13,7 +13,7 @@ const ALGORITHM: &str = "x-amz-server-side-encryption-customer-algorithm";
 const KEY: &str = "x-amz-server-side-encryption-customer-key";
 const MD5: &str = "x-amz-server-side-encryption-customer-key-md5";
 
-async fn open() -> Endpoint {
+pub async fn open() -> Endpoint {
     let s3 = Endpoint::open().await;
     s3.model.set_ring_secrets(RingSecrets {
         present: vec![b"secret".to_vec()],
@@ -23,7 +23,7 @@ async fn open() -> Endpoint {
 }
 
 /// A request over TLS.
-async fn secure(
+pub async fn secure(
     s3: &Endpoint,
     method: &str,
     path: &str,
@@ -50,12 +50,12 @@ fn key_of(prefix: &str, byte: u8) -> Vec<(String, String)> {
     ]
 }
 
-fn key(byte: u8) -> Vec<(String, String)> {
+pub fn key(byte: u8) -> Vec<(String, String)> {
     key_of("", byte)
 }
 
 /// The headers of a copy's source and its key.
-fn copying(source: &str, byte: u8) -> Vec<(String, String)> {
+pub fn copying(source: &str, byte: u8) -> Vec<(String, String)> {
     let mut headers: Vec<_> = key_of("", byte)
         .into_iter()
         .map(|(name, value)| (name.replacen("x-amz-", "x-amz-copy-source-", 1), value))
@@ -331,11 +331,10 @@ async fn bucket_may_encrypt_by_default() {
         "</SSEAlgorithm><KMSMasterKeyID>key</KMSMasterKeyID>",
     );
     s3.put(path, kms).await.is(400, "InvalidArgument");
-    s3.put(path, document("<BucketKeyEnabled>true</BucketKeyEnabled>"))
-        .await
-        .ok();
-    s3.get(path).await.ok();
-    s3.call("DELETE", path, &[], "").await.ok();
+    // Without a default there is nothing that a Bucket Key could be for.
+    let only_key = document("<BucketKeyEnabled>true</BucketKeyEnabled>");
+    s3.put(path, only_key.clone()).await.ok();
+    s3.get(path).await.is(404, none);
     s3.put("/bucket/before", "x").await.ok();
     s3.put(path, by_default("AES256")).await.ok();
     assert_eq!(
@@ -343,6 +342,10 @@ async fn bucket_may_encrypt_by_default() {
         "AES256"
     );
     let bucket_key = |answer: Reply| answer.element("BucketKeyEnabled").unwrap();
+    assert_eq!(bucket_key(s3.get(path).await.ok()), "false");
+    s3.put(path, only_key).await.ok();
+    assert_eq!(bucket_key(s3.get(path).await.ok()), "true");
+    s3.put(path, by_default("AES256")).await.ok();
     assert_eq!(bucket_key(s3.get(path).await.ok()), "false");
     let with_key = by_default("AES256").replace("false", "true");
     s3.put(path, with_key).await.ok();

@@ -149,12 +149,14 @@ async fn header_and_query_that_differ_are_refused() {
     s3.call("PUT", path, &same, "new").await.ok();
     let other = [("x-amz-meta-a", "2")];
     let refused = s3.call("PUT", path, &other, "newer").await;
-    refused.is(400, "InvalidArgument");
+    refused.is(400, "InvalidRequest");
     assert_eq!(refused.element("ArgumentName").unwrap(), "x-amz-meta-a");
+    let why = "Conflicting values provided in HTTP headers and query parameters.";
+    assert_eq!(refused.element("Message").unwrap(), why);
     let twice = "/bucket/k?x-amz-meta-a=1&X-Amz-Meta-A=2";
     s3.presigned("PUT", twice, "newer")
         .await
-        .is(400, "InvalidArgument");
+        .is(400, "InvalidRequest");
     assert_eq!(s3.get("/bucket/k").await.text(), "new");
 }
 
@@ -189,6 +191,27 @@ async fn payload_hash_and_token_count_in_any_case() {
     assert_eq!(s3.get("/bucket/k").await.text(), "kept");
 }
 
+#[tokio::test]
+async fn payload_hashes_and_tokens_that_differ_are_refused() {
+    let s3 = endpoint_with_kept().await;
+    let send = |name: &'static str, path: &str, sent: &'static str| {
+        let uri = presigned_with(&s3.key, "PUT", path, &[(name, sent)]);
+        let request = Request::put(uri)
+            .header("host", "127.0.0.1")
+            .header("content-length", 3)
+            .header(name, sent);
+        s3.send(request.body(Full::from("new")).unwrap())
+    };
+    let hash = "x-amz-content-sha256";
+    let path = format!("/bucket/k?{hash}={}", "0".repeat(64));
+    let refused = send(hash, &path, "UNSIGNED-PAYLOAD").await;
+    refused.is(400, "InvalidRequest");
+    let token = "x-amz-security-token";
+    let refused = send(token, &format!("/bucket/k?{token}=a"), "b").await;
+    refused.is(400, "InvalidRequest");
+    assert_eq!(s3.get("/bucket/k").await.text(), "kept");
+}
+
 /// Nothing is read from a query that nobody signed.
 #[tokio::test]
 async fn parameters_added_to_a_presigned_url_do_nothing() {
@@ -212,7 +235,8 @@ fn encoded(text: &str) -> String {
     crate::s3::uri::encode(text)
 }
 
-/// The old SDK for JavaScript signs headers and puts them into the query as well. The request may have them or not.
+/// The old SDK for JavaScript signs headers and puts them into the query as well. The request may
+/// have them or not.
 #[tokio::test]
 async fn a_signed_header_may_be_in_the_query_alone() {
     let s3 = Endpoint::open().await;

@@ -1,6 +1,8 @@
 //! The whole endpoint on a model in memory: requests go in signed, answers come out.
 
 mod access;
+mod blocked;
+mod breaks;
 pub mod client;
 mod connections;
 mod control;
@@ -22,3 +24,4 @@ mod tagging;
 mod uploads;
 mod versions;
 mod website;
+mod writes;

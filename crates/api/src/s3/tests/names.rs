@@ -54,7 +54,7 @@ async fn bucket_is_reached_by_all_of_its_names() {
 #[tokio::test]
 async fn name_of_a_key_is_no_permission() {
     let s3 = Endpoint::open().await;
-    let other = s3.model.create_access_key("other", false).await.unwrap();
+    let other = s3.model.create_access_key("other").await.unwrap();
     let name = s3.model.add_name_of_key("bucket", &other.id, "theirs");
     name.await.unwrap();
     s3.put("/bucket/k", "x").await.ok();

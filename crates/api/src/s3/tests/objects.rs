@@ -306,7 +306,7 @@ async fn form_may_be_signed_with_a_key_of_another_node() {
     let here = Model::open(world.nodes[0].clone()).await.unwrap();
     let there = Model::open(world.nodes[1].clone()).await.unwrap();
     world.isolate(0);
-    let key = there.create_access_key("tester", true).await.unwrap();
+    let key = there.create_owner_key("tester").await.unwrap();
     there.create_bucket("bucket", Some(&key.id)).await.unwrap();
     world.network.end_all_cuts();
     assert!(here.access_key(&key.id).unwrap().is_none());
@@ -317,7 +317,8 @@ async fn form_may_be_signed_with_a_key_of_another_node() {
     assert_eq!(s3.get("/bucket/up/k").await.text(), "content");
 }
 
-/// XML cannot hold all keys. No key is left out because of that: a page ends before one, or says so.
+/// XML cannot hold all keys. No key is left out because of that: a page ends before one, or says
+/// so.
 #[tokio::test]
 async fn no_page_ends_at_a_key_that_xml_cannot_hold() {
     let s3 = Endpoint::open().await;

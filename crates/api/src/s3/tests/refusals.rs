@@ -52,7 +52,7 @@ async fn operation_needs_exactly_its_own_permission() {
 async fn copies_need_both_permissions() {
     let s3 = Endpoint::open().await;
     s3.put("/bucket/k", "secret").await.ok();
-    let other = s3.model.create_access_key("thief", true).await.unwrap();
+    let other = s3.model.create_owner_key("thief").await.unwrap();
     s3.model
         .create_bucket("thiefs", Some(&other.id))
         .await

@@ -1,5 +1,5 @@
-//! Settings of buckets that are always off, methods that no sub-resource has, and headers that a new bucket
-//! would ignore.
+//! Settings of buckets that are always off, methods that no sub-resource has, and headers that a
+//! new bucket would ignore.
 
 use archipel_model::Permissions;
 use archipel_model::identity::{NewUser, User};
@@ -12,6 +12,10 @@ const LOGGED: &str = "<BucketLoggingStatus><LoggingEnabled><TargetBucket>bucket<
 
 fn acceleration(status: &str) -> String {
     format!("<AccelerateConfiguration><Status>{status}</Status></AccelerateConfiguration>")
+}
+
+fn abac(status: &str) -> String {
+    format!("<AbacStatus><Status>{status}</Status></AbacStatus>")
 }
 
 fn encryption(blocked: &str) -> String {
@@ -40,11 +44,21 @@ async fn what_is_off_can_be_turned_off() {
     s3.put("/bucket?logging", "<BucketLoggingStatus/>")
         .await
         .ok();
+    s3.put("/bucket?abac", abac("Disabled")).await.ok();
+    let status = s3.get("/bucket?abac").await.ok().element("Status");
+    assert_eq!(status.as_deref(), Some("Disabled"));
+    // The state of acceleration is told once it was set.
+    let state = async || s3.get("/bucket?accelerate").await.ok().element("Status");
+    assert_eq!(state().await, None);
     s3.put("/bucket?accelerate", acceleration("Suspended"))
         .await
         .ok();
-    let none = "<EncryptionType>NONE</EncryptionType>";
-    s3.put("/bucket?encryption", encryption(none)).await.ok();
+    assert_eq!(state().await.as_deref(), Some("Suspended"));
+    for method in ["GET", "DELETE"] {
+        s3.call(method, "/bucket?metadataConfiguration", &[], "")
+            .await
+            .is(404, "MetadataConfigurationNotFound");
+    }
 }
 
 #[tokio::test]
@@ -54,10 +68,7 @@ async fn what_is_off_cannot_be_turned_on() {
     let missing = [
         ("/bucket?logging", LOGGED.to_owned()),
         ("/bucket?accelerate", acceleration("Enabled")),
-        (
-            "/bucket?encryption",
-            encryption("<EncryptionType>SSE-C</EncryptionType>"),
-        ),
+        ("/bucket?abac", abac("Enabled")),
         ("/bucket?replication", "<x/>".to_owned()),
     ];
     for (path, document) in missing {
@@ -71,6 +82,8 @@ async fn what_is_off_cannot_be_turned_on() {
         ),
         ("/bucket?logging", "<x/>".to_owned()),
         ("/bucket?accelerate", acceleration("Off")),
+        ("/bucket?abac", abac("Off")),
+        ("/bucket?abac", abac("").replace("<Status></Status>", "")),
         (
             "/bucket?accelerate",
             "<AccelerateConfiguration/>".to_owned(),
@@ -78,6 +91,10 @@ async fn what_is_off_cannot_be_turned_on() {
         ("/bucket?encryption", encryption("")),
         ("/bucket?encryption", encryption(&none.replace("NONE", "x"))),
         ("/bucket?encryption", encryption(&[none, none].concat())),
+        (
+            "/bucket?encryption",
+            encryption(&[none, &none.replace("NONE", "SSE-C")].concat()),
+        ),
     ];
     for (path, document) in malformed {
         put(path, document).await.is(400, "MalformedXML");
@@ -104,6 +121,9 @@ async fn settings_that_are_off_need_a_permission_and_a_bucket() {
         ("DELETE", "intelligent-tiering&id=x", String::new()),
         ("PUT", "logging", "<BucketLoggingStatus/>".to_owned()),
         ("PUT", "accelerate", acceleration("Suspended")),
+        ("PUT", "abac", abac("Disabled")),
+        ("GET", "metadataConfiguration", String::new()),
+        ("DELETE", "metadataConfiguration", String::new()),
     ] {
         let path = format!("/bucket?{query}");
         let refused = signed(&writer, method, &path, &[], Bytes::from(body.clone()));
