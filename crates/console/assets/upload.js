@@ -126,14 +126,14 @@ const done = {
   },
 };
 
-// Returns the upload of a file and the numbers of its parts that are stored.
+// Returns the upload of a file and the tags of its parts that are stored, by number.
 const resume = async (key, file, note) => {
   const known = notes.get(note);
   if (known) {
     try {
       const url = below(zone.dataset.parts, { o: key, u: known.id });
       const { parts } = JSON.parse(await ask("GET", url));
-      return { ...known, stored: new Set(parts.map((part) => part.number)) };
+      return { ...known, stored: new Map(parts.map((part) => [part.number, part.etag])) };
     } catch (error) {
       if (error.status !== 404) throw error;
       // The upload was given up, or it expired.
@@ -143,13 +143,14 @@ const resume = async (key, file, note) => {
   const url = below(zone.dataset.parts, { o: key, bytes: file.size });
   const begun = JSON.parse(await ask("POST", url, { type: file.type }));
   notes.set(note, { ...begun, key });
-  return { ...begun, stored: new Set() };
+  return { ...begun, stored: new Map() };
 };
 
 const sendParts = async (key, file, line) => {
   const note = notes.name(key, file);
   const { id, part_bytes: size, stored } = await resume(key, file, note);
   const numbers = Array.from({ length: Math.ceil(file.size / size) }, (_, at) => at + 1);
+  const tags = new Map(stored);
   const sent = new Map(numbers.filter((n) => stored.has(n)).map((n) => [n, size]));
   const show = () => line.progress(Math.min(1, [...sent.values()].reduce((a, b) => a + b, 0) / file.size));
   show();
@@ -161,11 +162,15 @@ const sendParts = async (key, file, line) => {
       show();
     };
     const url = below(zone.dataset.parts, { o: key, u: id, n });
-    await ask("PUT", url, { body, progress, state: line.state });
+    const { etag } = JSON.parse(await ask("PUT", url, { body, progress, state: line.state }));
+    tags.set(n, etag);
   });
   const complete = zone.dataset.parts.replace(/\/parts(?=\?|$)/, "/parts/complete");
+  // With the tags the server knows a completion again whose answer got lost.
+  const body = JSON.stringify(numbers.map((number) => ({ number, etag: tags.get(number) })));
   try {
-    await ask("POST", below(complete, { o: key, u: id, bytes: file.size }), { state: line.state });
+    const url = below(complete, { o: key, u: id, bytes: file.size });
+    await ask("POST", url, { body, type: "application/json", state: line.state });
     notes.remove(note);
   } catch (error) {
     // An upload that cannot be completed is none to go on with.
@@ -217,8 +222,9 @@ if (zone) {
 
   const send = async ([path, file]) => {
     const line = lineOf(path);
-    const key = zone.dataset.prefix + path;
     try {
+      // It is encoded: a page has other line ends than a key.
+      const key = decodeURIComponent(zone.dataset.prefix) + path;
       await (file.size >= PARTS_FROM_BYTES ? sendParts : sendWhole)(key, file, line);
       all.stored += 1;
       line.progress(1);

@@ -7,6 +7,9 @@ use http::{Response, StatusCode};
 
 use crate::render::html;
 
+/// The code of a change of what is not any more as the client saw it: here and in the admin API.
+pub const CHANGED: &str = "Changed";
+
 /// Something that could not be done, and why.
 #[derive(Clone, Debug)]
 pub struct Fault {
@@ -41,6 +44,23 @@ impl Fault {
     /// Makes the fault of a form that asks for a change which its page does not offer.
     pub fn unknown_change(change: &str) -> Fault {
         Fault::invalid(format!("there is no change {change:?}"))
+    }
+
+    /// Makes the fault of a request that is about an object and names none. S3 would take it for one about the bucket.
+    pub fn no_object() -> Fault {
+        Fault::invalid("the request names no object")
+    }
+
+    /// Makes the fault of a change of a text that is not the one any more which the page showed.
+    pub fn changed() -> Fault {
+        let detail = "this was changed after the page had shown it: look at it again, and repeat your change there";
+        Fault::new(StatusCode::PRECONDITION_FAILED, CHANGED, detail)
+    }
+
+    /// Makes the fault of a form that never ends.
+    pub fn late() -> Fault {
+        let detail = "the form took too long";
+        Fault::new(StatusCode::REQUEST_TIMEOUT, "Timeout", detail)
     }
 
     /// Makes the fault of a defect of the console.

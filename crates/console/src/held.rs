@@ -8,11 +8,11 @@ use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::App;
-use crate::backend::{Backend, path};
-use crate::fault::Fault;
+use crate::backend::{Backend, Seen, path};
+use crate::fault::{CHANGED, Fault};
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
-use crate::request::{Fields, Posted, User};
+use crate::request::{Fields, Posted, SHOWN_FIELD, User, mark};
 
 /// A link of a page.
 pub struct Link {
@@ -84,6 +84,8 @@ pub async fn change(
 }
 
 /// A form that was refused, to be corrected and sent again; or the text of an inline policy.
+///
+/// A form of a page that is not true any more could never be saved. Its text is shown to be copied.
 #[derive(Template)]
 #[template(path = "document.html")]
 struct DocumentPage {
@@ -97,16 +99,39 @@ struct DocumentPage {
     /// The name of the field that has the text.
     name: &'static str,
     text: String,
+    /// The page of the form.
     back: Link,
     can_delete: bool,
+    is_late: bool,
+}
+
+impl DocumentPage {
+    /// Returns true for a field that no person fills.
+    fn is_hidden(&self, field: &str) -> bool {
+        ["change", SHOWN_FIELD, "o", "k"].contains(&field)
+    }
+
+    fn label(&self) -> &'static str {
+        match self.name {
+            "text" => "Document",
+            "tags" => "Tags, a line for each: NAME=VALUE",
+            _ => "Policy, in AWS's JSON",
+        }
+    }
+
+    /// Returns true if a form without a text makes no sense.
+    fn is_required(&self) -> bool {
+        !["text", "tags"].contains(&self.name)
+    }
 }
 
 /// Returns the form again, with the reason why it was refused and with the text that was typed. `name`
-/// is the field that has the policy.
+/// is the field that has the text, and `back` the page of the form.
 pub fn again(posted: &Posted, name: &'static str, action: &str, back: &str, fault: Fault) -> Shown {
     if fault.status.is_server_error() || fault.status == StatusCode::UNAUTHORIZED {
         return Err(fault);
     }
+    let is_late = fault.code == CHANGED && posted.fields.some(SHOWN_FIELD).is_some();
     let others = posted.fields.pairs();
     let others = others.filter(|(field, _)| *field != name && *field != "csrf");
     let mut page = html(&DocumentPage {
@@ -124,6 +149,7 @@ pub fn again(posted: &Posted, name: &'static str, action: &str, back: &str, faul
             text: "Back".to_owned(),
         },
         can_delete: false,
+        is_late,
     });
     *page.status_mut() = fault.status;
     Ok(page)
@@ -142,7 +168,7 @@ pub async fn show_inline(
         frame: Frame::new(&user, "users"),
         error: None,
         action: path(&["inline", kind, &name, &policy]),
-        fields: Vec::new(),
+        fields: vec![(SHOWN_FIELD.to_owned(), mark(&found.document))],
         name: "document",
         text: found.document,
         back: Link {
@@ -151,17 +177,24 @@ pub async fn show_inline(
         },
         title: policy,
         can_delete: true,
+        is_late: false,
     }))
 }
 
-/// Adds an inline policy.
+/// Adds an inline policy. One that is there already stays as it is.
 pub async fn add_inline(
     State(app): State<App>,
     Path((kind, name)): Path<(HolderKind, String)>,
     posted: Posted,
 ) -> Shown {
-    let policy = posted.fields.get("policy").to_owned();
-    set(&app, [kind.name(), &name, &policy], &posted).await
+    let kind = kind.name();
+    let policy = posted.fields.get("policy");
+    let (back, action) = (path(&[kind, &name]), path(&["inline", kind, &name]));
+    let of_api = path(&["v1", "inline-policies", kind, &name, policy]);
+    match put(&app, &posted, &of_api, &Seen::default()).await {
+        Ok(()) => Ok(see(&back)),
+        Err(fault) => again(&posted, "document", &action, &back, fault),
+    }
 }
 
 /// Replaces or deletes an inline policy: the form says what.
@@ -171,33 +204,37 @@ pub async fn change_inline(
     posted: Posted,
 ) -> Shown {
     let kind = kind.name();
+    let (back, action) = (
+        path(&[kind, &name]),
+        path(&["inline", kind, &name, &policy]),
+    );
+    let of_api = path(&["v1", "inline-policies", kind, &name, &policy]);
+    let admin = posted.user.admin(&app);
+    let seen = async {
+        let (now, seen): (PolicyDocument, Seen) = admin.get_seen(&of_api).await?;
+        posted.fields.check_shown(&now.document)?;
+        Ok::<Seen, Fault>(seen)
+    };
     if posted.fields.get("change") == "delete" {
-        let of_api = path(&["v1", "inline-policies", kind, &name, &policy]);
-        posted.user.admin(&app).delete(&of_api).await?;
-        return Ok(see(&path(&[kind, &name])));
+        admin.delete_if(&of_api, &seen.await?).await?;
+        return Ok(see(&back));
     }
-    set(&app, [kind, &name, &policy], &posted).await
+    let done = match seen.await {
+        Ok(seen) => put(&app, &posted, &of_api, &seen).await,
+        Err(fault) => Err(fault),
+    };
+    match done {
+        Ok(()) => Ok(see(&back)),
+        Err(fault) => again(&posted, "document", &action, &action, fault),
+    }
 }
 
-async fn set(app: &App, [kind, name, policy]: [&str; 3], posted: &Posted) -> Shown {
-    let (back, action) = (path(&[kind, name]), path(&["inline", kind, name]));
-    let (of_api, ask) = (
-        path(&["v1", "inline-policies", kind, name, policy]),
-        PolicyDocument {
-            document: posted.fields.text("document"),
-        },
-    );
-    let admin = posted.user.admin(app);
-    let done = admin
-        .send::<PolicyDocument>(Method::PUT, &of_api, &ask)
-        .await;
-    match done {
-        Ok(_) => Ok(see(&back)),
-        // The path of a policy that exists names it; a new one has a field for it.
-        Err(fault) if posted.fields.get("policy").is_empty() => {
-            let action = path(&["inline", kind, name, policy]);
-            again(posted, "document", &action, &back, fault)
-        }
-        Err(fault) => again(posted, "document", &action, &back, fault),
-    }
+/// Sets the policy of a form, if the one so far is the one that was seen.
+async fn put(app: &App, posted: &Posted, of_api: &str, seen: &Seen) -> Result<(), Fault> {
+    let ask = PolicyDocument {
+        document: posted.fields.text("document"),
+    };
+    let put = posted.user.admin(app);
+    let put = put.put_if::<PolicyDocument>(of_api, &ask, seen);
+    put.await.map(drop)
 }

@@ -6,9 +6,10 @@ use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 
 use crate::App;
-use crate::backend::{path, query};
+use crate::backend::{encode, path, query};
 use crate::fault::Fault;
-use crate::objects::{Which, about, below, crumbs, folder_of, store_of};
+use crate::folders::{about, below, crumbs, folder_of};
+use crate::objects::{Which, store_of};
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
@@ -48,6 +49,8 @@ struct HistoryPage {
     k: String,
     key: String,
     versions: Vec<Entry>,
+    /// The version after which this page begins; empty for the first page.
+    after: String,
     /// The version after which the next page begins.
     next: Option<String>,
     has_lock: bool,
@@ -96,6 +99,9 @@ pub async fn show(
     let has_lock = lock.enabled;
     let (_, store) = store_of(&app, &user, &name, &which.k).await?;
     let key = which.o;
+    if key.is_empty() {
+        return Err(Fault::no_object());
+    }
     // The versions of this key come first; those of longer keys follow.
     let from = match after.version.is_empty() {
         true => ("", ""),
@@ -121,6 +127,7 @@ pub async fn show(
         k: which.k,
         key,
         versions,
+        after: after.version,
         next,
         has_lock,
         chosen,
@@ -130,17 +137,19 @@ pub async fn show(
 /// Changes a version: the form says which one, and the change.
 pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (user, fields) = (&posted.user, &posted.fields);
-    let (key, id, k) = (fields.exact("o"), fields.get("v"), fields.get("k"));
+    let key = fields.key("o")?;
+    let (key, id, k) = (key.as_str(), fields.get("v"), fields.get("k"));
     if key.is_empty() || id.is_empty() {
         return Err(Fault::invalid("the form names no version"));
     }
     let (_, store) = store_of(&app, user, &name, k).await?;
     let bypass = fields.is_checked("bypass");
-    let mut shown = id;
+    let (mut shown, mut after) = (id, fields.get("version"));
     match fields.get("change") {
         "restore" => {
             store.restore(key, id).await?;
-            shown = "";
+            // The copy is on the first page.
+            (shown, after) = ("", "");
         }
         "delete" => {
             store.delete_version(key, id, bypass).await?;
@@ -148,13 +157,16 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
         }
         "retain" => {
             let asked = (fields.get("mode"), fields.get("day"));
+            if asked.0 == "COMPLIANCE" {
+                fields.check_sure()?;
+            }
             store.retain(key, id, asked, bypass).await?;
         }
         "hold" => store.hold(key, id, true).await?,
         "release" => store.hold(key, id, false).await?,
         other => return Err(Fault::unknown_change(other)),
     }
-    let here = query(&[("o", key), ("k", k), ("v", shown)]);
+    let here = query(&[("o", key), ("k", k), ("v", shown), ("version", after)]);
     let base = path(&["buckets", &name]);
     Ok(see(&format!("{base}/history{here}")))
 }
@@ -210,8 +222,24 @@ impl HistoryPage {
     }
 
     fn to(&self, what: &str, entry: &Entry) -> String {
-        let query = query(&[("o", &self.key), ("k", &self.k), ("v", &entry.id)]);
+        let query = query(&[
+            ("o", &self.key),
+            ("k", &self.k),
+            ("v", &entry.id),
+            // The version is on this page.
+            ("version", &self.after),
+        ]);
         format!("{}/{what}{query}", self.base)
+    }
+
+    /// Returns the key as forms carry it.
+    fn field(&self) -> String {
+        encode(&self.key)
+    }
+
+    /// Returns the link to the first page.
+    fn first(&self) -> String {
+        about(&self.base, "history", &self.key, &self.k)
     }
 
     fn next(&self) -> Option<String> {

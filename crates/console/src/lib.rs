@@ -26,6 +26,7 @@
 //! | `login` | login and logout |
 //! | `cluster`, `layout`, `activity`, `audit` | pages about the nodes |
 //! | `buckets`, `settings`, `rules`, `objects`, `history` | pages about buckets and objects |
+//! | `folders` | keys as names in folders |
 //! | `keys`, `users`, `groups`, `roles`, `policies`, `access`, `tokens` | pages about access keys, users and their rights |
 //! | `held` | the policies of users, groups and roles; forms with the text of one |
 //! | `quota`, `tags` | quotas of buckets and users, tags of buckets and objects, as forms |
@@ -55,6 +56,7 @@ mod backend;
 mod buckets;
 mod cluster;
 mod fault;
+mod folders;
 mod groups;
 mod guard;
 mod held;
@@ -208,10 +210,10 @@ fn routes(app: App) -> Router {
         .route("/activity", get(activity::show).post(activity::change))
         .route("/activity/data", get(activity::data))
         .route("/audit", get(audit::show))
-        .route("/assets/console.css", get(assets::style))
-        .route("/assets/icon.svg", get(assets::icon))
-        .route("/assets/console.js", get(assets::script))
-        .route("/assets/upload.js", get(assets::upload_script))
+        .route(&assets::at("console.css"), get(assets::style))
+        .route(&assets::at("icon.svg"), get(assets::icon))
+        .route(&assets::at("console.js"), get(assets::script))
+        .route(&assets::at("upload.js"), get(assets::upload_script))
         .fallback(fault::nothing_here)
         .layer(request::form_limit())
         .layer(middleware::from_fn(guard::protect))
@@ -242,7 +244,10 @@ fn about_buckets() -> Router<App> {
         .route("/buckets/{name}/preview", get(preview::show))
         .route("/buckets/{name}/share", post(objects::share))
         .route("/buckets/{name}/tags", post(tags::change))
-        .route("/buckets/{name}/delete", post(objects::delete))
+        .route(
+            "/buckets/{name}/delete",
+            post(objects::delete).layer(request::keys_form_limit()),
+        )
         .route(
             "/buckets/{name}/settings",
             get(settings::show).post(settings::change),

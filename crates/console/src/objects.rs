@@ -11,10 +11,11 @@ use serde::Deserialize;
 use crate::App;
 use crate::backend::{encode, path, query};
 use crate::fault::Fault;
+use crate::folders::{about, below, crumbs, folder_of};
 use crate::page::{Frame, Shown};
 use crate::preview::{self, Preview};
 use crate::render::{html, see};
-use crate::request::{Posted, User};
+use crate::request::{Posted, User, mark, read_key};
 use crate::show;
 use crate::store::{Item, Listing, Store, best_key};
 use crate::tags;
@@ -34,6 +35,8 @@ const DOWNLOAD_POLICY: &str = "default-src 'none'; sandbox";
 pub struct Which {
     /// The folder: a prefix of keys.
     pub prefix: String,
+    /// The same, from a form, where it is encoded.
+    pub at: String,
     pub after: String,
     /// The object's key.
     pub o: String,
@@ -77,8 +80,11 @@ pub async fn list(
     State(app): State<App>,
     user: User,
     Path(name): Path<String>,
-    Query(which): Query<Which>,
+    Query(mut which): Query<Which>,
 ) -> Shown {
+    if !which.at.is_empty() {
+        which.prefix = read_key(&which.at)?;
+    }
     let bucket = find(&app, &user, &name).await?;
     let (key, content) = match chosen(&bucket, &which.k) {
         Err(fault) => (String::new(), Err(fault)),
@@ -118,13 +124,13 @@ pub async fn share(State(app): State<App>, Path(name): Path<String>, posted: Pos
     let seconds = fields.get("seconds").parse().ok();
     let seconds = seconds.filter(|s| (1..=LONGEST_LINK_SECONDS).contains(s));
     let seconds = seconds.ok_or_else(|| Fault::invalid("a link counts for at most 7 days"))?;
-    let (o, k) = (fields.exact("o"), fields.get("k"));
-    let (key, store) = store_of(&app, user, &name, k).await?;
+    let o = fields.key("o")?;
+    let (key, store) = store_of(&app, user, &name, fields.get("k")).await?;
     let link = Link {
-        url: store.link(o, seconds),
+        url: store.link(&o, seconds)?,
         until: show::time(app.clock.now_millis() + seconds * 1000),
     };
-    object(&app, user, &name, o, &key, Some(link)).await
+    object(&app, user, &name, &o, &key, Some(link)).await
 }
 
 async fn object(
@@ -135,10 +141,8 @@ async fn object(
     k: &str,
     link: Option<Link>,
 ) -> Shown {
-    let of_api = path(&["v1", "buckets", bucket, "object"]);
-    let of_api = format!("{of_api}?key={}", encode(o));
     let base = path(&["buckets", bucket]);
-    let object = user.admin(app).get(&of_api).await?;
+    let object = inspect(app, user, bucket, o).await?;
     Ok(html(&ObjectPage {
         frame: Frame::new(user, "buckets"),
         key: k.to_owned(),
@@ -147,6 +151,19 @@ async fn object(
         object,
         link,
     }))
+}
+
+/// Returns the metadata of an object.
+///
+/// # Errors
+/// Those of the API; the key is empty.
+pub async fn inspect(app: &App, user: &User, bucket: &str, o: &str) -> Result<ObjectInfo, Fault> {
+    if o.is_empty() {
+        return Err(Fault::no_object());
+    }
+    let of_api = path(&["v1", "buckets", bucket, "object"]);
+    let of_api = format!("{of_api}?key={}", encode(o));
+    user.admin(app).get(&of_api).await
 }
 
 /// Sends the content of an object, to be saved and not to be shown.
@@ -212,11 +229,15 @@ pub async fn upload(
 /// Deletes the chosen objects.
 pub async fn delete(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let (user, fields) = (&posted.user, &posted.fields);
+    let (objects, prefix) = (fields.keys("o")?, fields.key("prefix")?);
+    if objects.iter().any(String::is_empty) {
+        return Err(Fault::no_object());
+    }
     let (_, store) = store_of(&app, user, &name, fields.get("k")).await?;
-    for object in fields.all("o") {
+    for object in &objects {
         store.delete(object).await?;
     }
-    let here = query(&[("prefix", fields.exact("prefix")), ("k", fields.get("k"))]);
+    let here = query(&[("prefix", &prefix), ("k", fields.get("k"))]);
     Ok(see(&format!("{}{here}", path(&["buckets", &name]))))
 }
 
@@ -280,6 +301,11 @@ impl ObjectsPage {
         about(&self.base, "object", &item.key, &self.key)
     }
 
+    /// Returns a key as forms carry it.
+    fn field(&self, key: &str) -> String {
+        encode(key)
+    }
+
     fn size(&self, item: &Item) -> String {
         show::bytes(item.size)
     }
@@ -334,34 +360,19 @@ impl ObjectPage {
     fn tags(&self) -> String {
         tags::write(&self.object.tags)
     }
-}
 
-/// Returns the bucket and the folders down to one with this prefix, each with its name and its link.
-pub fn crumbs(bucket: &str, prefix: &str, link: impl Fn(&str) -> String) -> Vec<(String, String)> {
-    let mut crumbs = vec![(bucket.to_owned(), link(""))];
-    let mut end = 0;
-    for part in prefix.split_inclusive('/') {
-        end += part.len();
-        crumbs.push((part.to_owned(), link(&prefix[..end])));
+    /// Returns the mark of the tags as the form shows them.
+    fn shown(&self) -> String {
+        mark(&self.tags())
     }
-    crumbs
-}
 
-/// Returns the name of an object or a folder in the folder with this prefix.
-pub fn below<'a>(prefix: &str, key: &'a str) -> &'a str {
-    match key.strip_prefix(prefix).unwrap_or(key) {
-        "" => "(this folder)",
-        name => name,
+    /// Returns the object's key as forms carry it.
+    fn field(&self) -> String {
+        encode(&self.object.key)
     }
-}
 
-/// Returns the prefix of a key's folder.
-pub fn folder_of(key: &str) -> &str {
-    let end = key.trim_end_matches('/').rfind('/');
-    end.map_or("", |end| &key[..=end])
-}
-
-/// Returns the path of something about an object.
-pub fn about(base: &str, what: &str, object: &str, key: &str) -> String {
-    format!("{base}/{what}{}", query(&[("o", object), ("k", key)]))
+    /// Returns the prefix of the object's folder as forms carry it.
+    fn prefix_field(&self) -> String {
+        encode(self.prefix())
+    }
 }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::App;
 use crate::fault::Fault;
 use crate::objects::{only, store_of};
-use crate::request::User;
+use crate::request::{FORM_TIMEOUT, User};
 use crate::store::Store;
-use crate::store::multipart::Part;
+use crate::store::multipart::{Part, PartName, etag_of};
 
 /// The smallest part that the script sends: what a broken connection costs.
 const PART_BYTES: u64 = 16 << 20;
@@ -23,6 +23,9 @@ const MAX_PARTS: u64 = 10_000;
 
 /// The largest part.
 const MAX_PART_BYTES: u64 = 5 << 30;
+
+/// The longest list of parts: 10,000 numbers and tags.
+const MAX_LIST_BYTES: usize = 1 << 20;
 
 /// The upload that a request is about.
 #[derive(Default, Deserialize)]
@@ -90,6 +93,13 @@ struct Stored {
     parts: Vec<Part>,
 }
 
+/// The answer to a part.
+#[derive(Serialize)]
+struct Sent {
+    /// Its tag, by which the completion names it.
+    etag: String,
+}
+
 /// A refusal: the script shows the text beside the name of the file.
 pub struct Refused(Fault);
 
@@ -146,16 +156,23 @@ pub async fn put(ask: Ask, request: Request) -> Answer {
     let Which { o, u, n, .. } = &ask.which;
     let store = ask.store().await?;
     let headers = only(request.headers(), &[header::CONTENT_LENGTH]);
-    store
-        .put_part(o, u, *n, headers, request.into_body())
-        .await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let stored = store.put_part(o, u, *n, headers, request.into_body());
+    json(&Sent {
+        etag: etag_of(&stored.await?)?,
+    })
 }
 
-/// Makes the object of its parts.
-pub async fn complete(ask: Ask) -> Answer {
+/// Makes the object of the parts that the body names.
+pub async fn complete(ask: Ask, request: Request) -> Answer {
     let Which { o, u, bytes, .. } = &ask.which;
-    ask.store().await?.complete_upload(o, u, *bytes).await?;
+    let body = axum::body::to_bytes(request.into_body(), MAX_LIST_BYTES);
+    let body = tokio::time::timeout(FORM_TIMEOUT, body).await;
+    let body = body.map_err(|_| Fault::late())?;
+    let body = body.map_err(|error| Fault::invalid(format!("the parts: {error}")))?;
+    let parts: Vec<PartName> = serde_json::from_slice(&body)
+        .map_err(|error| Fault::invalid(format!("the parts: {error}")))?;
+    let store = ask.store().await?;
+    store.complete_upload(o, u, &parts, *bytes).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

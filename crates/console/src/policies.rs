@@ -12,7 +12,7 @@ use crate::held::{self, Link, links};
 use crate::lists::Place;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
-use crate::request::{Posted, User};
+use crate::request::{Posted, User, mark};
 use crate::show;
 
 #[derive(Template)]
@@ -48,6 +48,11 @@ impl PoliciesPage {
 impl PolicyPage {
     fn changed(&self) -> String {
         show::time(self.policy.changed_ms)
+    }
+
+    /// Returns the mark of the document as the form shows it.
+    fn shown(&self) -> String {
+        mark(&self.policy.document)
     }
 }
 
@@ -112,7 +117,12 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
             let ask = PolicyDocument {
                 document: posted.fields.text("document"),
             };
-            match admin.send::<PolicyInfo>(Method::PUT, &of_api, &ask).await {
+            let set = async {
+                let (now, seen) = admin.get_seen::<PolicyInfo>(&of_api).await?;
+                posted.fields.check_shown(&now.document)?;
+                admin.put_if::<PolicyInfo>(&of_api, &ask, &seen).await
+            };
+            match set.await {
                 Ok(_) => Ok(see(&here)),
                 Err(fault) => held::again(&posted, "document", &here, &here, fault),
             }

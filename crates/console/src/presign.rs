@@ -30,8 +30,8 @@ pub struct Target<'a> {
     pub method: &'a Method,
     pub host: &'a str,
     pub bucket: &'a str,
-    /// Empty for the bucket itself.
-    pub key: &'a str,
+    /// The object's key; none for the bucket itself.
+    pub key: Option<&'a str>,
     pub query: &'a [(&'a str, &'a str)],
     /// The headers that are signed besides `host`: lower case, in order of their names.
     pub headers: &'a [(&'a str, &'a str)],
@@ -61,8 +61,8 @@ impl Presigner<'_> {
         pairs.sort();
         let query = pairs.join("&");
         let path = match target.key {
-            "" => format!("/{}", encode(target.bucket)),
-            key => {
+            None => format!("/{}", encode(target.bucket)),
+            Some(key) => {
                 let key = utf8_percent_encode(key, PATH);
                 format!("/{}/{key}", encode(target.bucket))
             }
@@ -120,7 +120,7 @@ mod tests {
             method: &Method::GET,
             host: "examplebucket.s3.amazonaws.com",
             bucket: "test.txt",
-            key: "",
+            key: None,
             query: &[],
             headers: &[],
         };

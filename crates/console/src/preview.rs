@@ -18,7 +18,8 @@ use archipel_api::admin::types::ObjectInfo;
 
 use crate::App;
 use crate::fault::Fault;
-use crate::objects::{Which, about, only, store_of};
+use crate::folders::about;
+use crate::objects::{Which, only, store_of};
 use crate::page::Shown;
 use crate::request::User;
 use crate::store::Store;

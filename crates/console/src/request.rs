@@ -9,9 +9,11 @@ use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Form, FromRequest, FromRequestParts};
 use axum::response::{IntoResponse, Redirect};
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response};
+use ring::digest::{SHA256, digest};
 
 use crate::App;
+use crate::backend::decode;
 use crate::fault::Fault;
 use crate::guard::same;
 use crate::login;
@@ -23,17 +25,46 @@ pub const CSRF_HEADER: &str = "x-console-csrf";
 /// The field of forms that holds it.
 const CSRF_FIELD: &str = "csrf";
 
+/// The field of forms with the [`mark`] of what their page showed.
+pub const SHOWN_FIELD: &str = "shown";
+
+/// The box of forms for changes that nobody can undo.
+const SURE_FIELD: &str = "sure";
+
 const DAY_SECONDS: u64 = 24 * 3600;
 
 /// The largest form, in bytes.
 pub const MAX_FORM_BYTES: usize = 64 << 10;
 
 /// The time for a whole form. Without a limit, a form that never ends holds its connection for ever.
-const FORM_TIMEOUT: Duration = Duration::from_secs(30);
+pub const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the limit for all forms.
+/// The largest form with the keys of a page of objects. A key has up to 1024 bytes, and takes five characters for each
+/// of them, because it is encoded twice.
+const MAX_KEYS_FORM_BYTES: usize = 1 << 20;
+
+/// Returns the limit for most forms.
 pub fn form_limit() -> DefaultBodyLimit {
     DefaultBodyLimit::max(MAX_FORM_BYTES)
+}
+
+/// Returns the limit for a form with the keys of a page of objects.
+pub fn keys_form_limit() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(MAX_KEYS_FORM_BYTES)
+}
+
+/// Returns the mark of what a page shows in a form that replaces it.
+pub fn mark(shown: &str) -> String {
+    hex::encode(digest(&SHA256, shown.as_bytes()))
+}
+
+/// Returns a key from a field or a parameter of a form. It is [encoded](crate::backend::encode): browsers send
+/// other line ends than a key has.
+///
+/// # Errors
+/// It is not encoded.
+pub fn read_key(text: &str) -> Result<String, Fault> {
+    decode(text).ok_or_else(|| Fault::invalid("a key in the form is not encoded: reload the page"))
 }
 
 /// The user who is logged in and sends the request.
@@ -86,7 +117,41 @@ impl Fields {
         found.map_or("", |(_, value)| value.trim())
     }
 
-    /// Returns a field as it was sent: names of objects may begin and end with spaces.
+    /// Returns the key, or the beginning of keys, in a field.
+    ///
+    /// # Errors
+    /// It is not encoded.
+    pub fn key(&self, name: &str) -> Result<String, Fault> {
+        read_key(self.exact(name))
+    }
+
+    /// Returns the keys in all fields of a name.
+    ///
+    /// # Errors
+    /// As [`Fields::key`].
+    pub fn keys(&self, name: &str) -> Result<Vec<String>, Fault> {
+        self.all(name).map(read_key).collect()
+    }
+
+    /// Fails unless the page of the form showed what is there now. Else the form would undo the change that another
+    /// operator has made meanwhile.
+    pub fn check_shown(&self, now: &str) -> Result<(), Fault> {
+        match self.get(SHOWN_FIELD) == mark(now) {
+            true => Ok(()),
+            false => Err(Fault::changed()),
+        }
+    }
+
+    /// Fails unless the box is checked which says that nobody can undo the change.
+    pub fn check_sure(&self) -> Result<(), Fault> {
+        let why = "nobody can end a retention in the compliance mode: go back, and check the box that says so";
+        match self.is_checked(SURE_FIELD) {
+            true => Ok(()),
+            false => Err(Fault::invalid(why)),
+        }
+    }
+
+    /// Returns a field as it was sent: a beginning of keys may begin and end with spaces.
     pub fn exact(&self, name: &str) -> &str {
         let mut fields = self.0.iter();
         let found = fields.find(|(field, _)| field == name);
@@ -146,12 +211,7 @@ impl Fields {
     pub async fn read(request: Request<Body>) -> Result<Fields, Response<Body>> {
         let form = Form::<Vec<(String, String)>>::from_request(request, &());
         let form = tokio::time::timeout(FORM_TIMEOUT, form).await;
-        let late = || Fault {
-            status: StatusCode::REQUEST_TIMEOUT,
-            code: "Timeout".into(),
-            detail: "the form took too long".into(),
-        };
-        form.map_err(|_| late().into_response())?
+        form.map_err(|_| Fault::late().into_response())?
             .map(|Form(fields)| Fields(fields))
             .map_err(IntoResponse::into_response)
     }

@@ -12,7 +12,7 @@ use crate::held::{self, Held};
 use crate::lists::Place;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
-use crate::request::{Fields, Posted, User};
+use crate::request::{Fields, Posted, User, mark};
 use crate::show;
 
 #[derive(Template)]
@@ -47,6 +47,22 @@ impl RolePage {
     fn created(&self) -> String {
         show::time(self.role.created_ms)
     }
+
+    /// Returns the mark of what the form shows.
+    fn shown(&self) -> String {
+        mark(&shown(&self.role))
+    }
+}
+
+/// Returns what the form shows of a role.
+fn shown(role: &RoleInfo) -> String {
+    let RoleInfo {
+        description,
+        max_session_seconds,
+        trust,
+        ..
+    } = role;
+    format!("{max_session_seconds} {description}\n{trust}")
 }
 
 /// Shows a page of the list.
@@ -115,7 +131,12 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
                 trust: Some(fields.text("trust")),
                 ..ChangeRole::default()
             };
-            match admin.send::<RoleInfo>(Method::PATCH, &of_api, &ask).await {
+            let set = async {
+                let (now, seen) = admin.get_seen::<RoleInfo>(&of_api).await?;
+                fields.check_shown(&shown(&now))?;
+                admin.patch_if::<RoleInfo>(&of_api, &ask, &seen).await
+            };
+            match set.await {
                 Ok(_) => Ok(see(&here)),
                 Err(fault) => held::again(&posted, "trust", &here, &here, fault),
             }

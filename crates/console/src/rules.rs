@@ -1,28 +1,55 @@
-//! A bucket's rules: versions, lock, quota, tags, lifecycle, policy, and the documents of S3 about it.
+//! A bucket's rules: versions, lock, quota, tags, lifecycle, policy, encryption, the public, CORS, events.
 
 use archipel_api::admin::types::{
-    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, EventTargetInfo,
-    LockMode, PolicyDocument, VersioningState,
+    BucketEncryption, BucketLockInfo, BucketOwnership, BucketRule, BucketTags, BucketVersioning,
+    CorsRule, EventTargetInfo, LockMode, NotificationRule, ObjectOwnership, PolicyDocument,
+    PublicAccess, VersioningState,
 };
 use askama::Template;
 use axum::extract::{Path, State};
 use http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::App;
-use crate::backend::{path, query};
+use crate::backend::{Backend, Seen, encode, path, query};
 use crate::fault::Fault;
-use crate::objects::store_of;
 use crate::page::{Frame, Shown};
 use crate::quota::QuotaView;
 use crate::render::html;
-use crate::request::User;
+use crate::request::{User, mark};
 use crate::show;
 use crate::tags;
 
 mod change;
-mod s3;
 pub use change::change;
-use s3::Documents;
+
+/// Rules of one kind, as the admin API has them.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules<R> {
+    rules: Vec<R>,
+}
+
+impl<R: Serialize> Rules<R> {
+    /// Returns the rules as text, to be edited as a whole; an empty text if there are none.
+    fn text(&self) -> Result<String, Fault> {
+        if self.rules.is_empty() {
+            return Ok(String::new());
+        }
+        serde_json::to_string_pretty(self).map_err(|error| Fault::internal(&error))
+    }
+}
+
+impl<R: DeserializeOwned> Rules<R> {
+    /// Reads the text that became of them.
+    fn read(text: &str) -> Result<Rules<R>, Fault> {
+        if text.is_empty() {
+            return Ok(Rules { rules: Vec::new() });
+        }
+        serde_json::from_str(text).map_err(|error| Fault::invalid(error.to_string()))
+    }
+}
 
 #[derive(Template)]
 #[template(path = "rules.html")]
@@ -34,12 +61,19 @@ struct RulesPage {
     lock: BucketLockInfo,
     quota: QuotaView,
     tags: String,
-    lifecycle: BucketLifecycle,
-    /// The rules as text, to be edited as a whole.
+    lifecycle: Rules<BucketRule>,
+    /// The rules as text.
     lifecycle_text: String,
-    policy: Option<String>,
+    /// Empty if there is none.
+    policy: String,
+    encryption: BucketEncryption,
+    public: PublicAccess,
+    ownership: ObjectOwnership,
+    /// The rules as text.
+    cors: String,
+    /// The rules of events as text.
+    events: String,
     targets: Vec<EventTargetInfo>,
-    s3: Result<Documents, Fault>,
 }
 
 /// Shows the rules.
@@ -48,16 +82,11 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
     let at = |part: &str| path(&["v1", "buckets", &name, part]);
     let versioning: BucketVersioning = admin.get(&at("versioning")).await?;
     let tags: BucketTags = admin.get(&at("tags")).await?;
-    let lifecycle: BucketLifecycle = admin.get(&at("lifecycle")).await?;
-    let policy = match admin.get::<PolicyDocument>(&at("policy")).await {
-        Ok(policy) => Some(policy.document),
-        Err(fault) if fault.status == StatusCode::NOT_FOUND => None,
-        Err(fault) => return Err(fault),
-    };
-    let documents = async {
-        let (_, store) = store_of(&app, &user, &name, "").await?;
-        s3::read(&store).await
-    };
+    let lifecycle: Rules<BucketRule> = admin.get(&at("lifecycle")).await?;
+    let (policy, _) = policy_of(&admin, &at("policy")).await?;
+    let ownership: BucketOwnership = admin.get(&at("ownership")).await?;
+    let cors: Rules<CorsRule> = admin.get(&at("cors")).await?;
+    let events: Rules<NotificationRule> = admin.get(&at("notifications")).await?;
     Ok(html(&RulesPage {
         frame: Frame::new(&user, "buckets"),
         base: path(&["buckets", &name]),
@@ -65,14 +94,26 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
         lock: admin.get(&at("lock")).await?,
         quota: QuotaView(admin.get(&at("quota")).await?),
         tags: tags::write(&tags.tags),
-        lifecycle_text: serde_json::to_string_pretty(&lifecycle)
-            .map_err(|error| Fault::internal(&error))?,
+        lifecycle_text: lifecycle.text()?,
         lifecycle,
         policy,
+        encryption: admin.get(&at("encryption")).await?,
+        public: admin.get(&at("public-access")).await?,
+        ownership: ownership.ownership,
+        cors: cors.text()?,
+        events: events.text()?,
         targets: targets(&app, &user).await?,
-        s3: documents.await,
         bucket: name,
     }))
+}
+
+/// Returns the policy of a bucket; an empty text if there is none.
+async fn policy_of(admin: &Backend<'_>, at: &str) -> Result<(String, Seen), Fault> {
+    match admin.get_seen::<PolicyDocument>(at).await {
+        Ok((policy, seen)) => Ok((policy.document, seen)),
+        Err(fault) if fault.code == "NoSuchBucketPolicy" => Ok(Default::default()),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// Returns the targets of events; none if the login may not list them.
@@ -94,6 +135,16 @@ impl RulesPage {
         }
     }
 
+    /// Returns the mark of a text that a form shows.
+    fn mark(&self, text: &str) -> String {
+        mark(text)
+    }
+
+    /// Returns the name of a rule as forms carry it.
+    fn field(&self, name: &str) -> String {
+        encode(name)
+    }
+
     fn keeps(&self) -> bool {
         self.versioning == VersioningState::Enabled
     }
@@ -102,6 +153,18 @@ impl RulesPage {
         matches!(
             (self.lock.mode, mode),
             (Some(LockMode::Governance), "governance") | (Some(LockMode::Compliance), "compliance")
+        )
+    }
+
+    fn belongs(&self, to: &str) -> bool {
+        matches!(
+            (self.ownership, to),
+            (ObjectOwnership::BucketOwnerEnforced, "BucketOwnerEnforced")
+                | (
+                    ObjectOwnership::BucketOwnerPreferred,
+                    "BucketOwnerPreferred"
+                )
+                | (ObjectOwnership::ObjectWriter, "ObjectWriter")
         )
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`versions`] | versions of objects: lists, copies of old ones, protection |
 //! | [`multipart`] | uploads in parts |
-//! | [`documents`] | documents about buckets and objects, as text |
+//! | [`documents`] | documents about objects, as text |
 
 use archipel_api::admin::types::{BucketInfo, Grant, KeyWithSecret};
 use axum::body::Body;
@@ -121,7 +121,7 @@ impl Store<'_> {
         if !after.is_empty() {
             query.push(("continuation-token", after));
         }
-        let answer = self.ask(Method::GET, "", &query, HeaderMap::new(), Body::empty());
+        let answer = self.ask_bucket(Method::GET, &query, HeaderMap::new(), Body::empty());
         let mut listing: Listing = parse(&document(answer.await?).await?)?;
         for item in &mut listing.objects {
             item.key = decode(&item.key);
@@ -159,16 +159,20 @@ impl Store<'_> {
     }
 
     /// Returns a link that gets an object, for so many seconds, without a login.
-    pub fn link(&self, key: &str, seconds: u64) -> String {
+    ///
+    /// # Errors
+    /// The key is empty.
+    pub fn link(&self, key: &str, seconds: u64) -> Result<String, Fault> {
+        let key = Some(not_empty(key)?);
         let query = self.presign(&Method::GET, key, &[], &[], seconds);
-        format!("{}{query}", self.app.config.s3_url)
+        Ok(format!("{}{query}", self.app.config.s3_url))
     }
 
     /// Returns path and query of a signed request.
     fn presign(
         &self,
         method: &Method,
-        key: &str,
+        key: Option<&str>,
         query: &[(&str, &str)],
         headers: &[(&str, &str)],
         seconds: u64,
@@ -195,10 +199,34 @@ impl Store<'_> {
         url.split_once("://").map_or(url, |(_, host)| host)
     }
 
+    /// Sends a request about an object.
     async fn ask(
         &self,
         method: Method,
         key: &str,
+        query: &[(&str, &str)],
+        headers: HeaderMap,
+        body: Body,
+    ) -> Result<Response<Body>, Fault> {
+        let key = Some(not_empty(key)?);
+        self.send(method, key, query, headers, body).await
+    }
+
+    /// Sends a request about the bucket itself.
+    async fn ask_bucket(
+        &self,
+        method: Method,
+        query: &[(&str, &str)],
+        headers: HeaderMap,
+        body: Body,
+    ) -> Result<Response<Body>, Fault> {
+        self.send(method, None, query, headers, body).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        key: Option<&str>,
         query: &[(&str, &str)],
         headers: HeaderMap,
         body: Body,
@@ -227,6 +255,14 @@ impl Store<'_> {
             return Ok(answer);
         }
         Err(refusal(status, &document(answer).await?))
+    }
+}
+
+/// Returns the key of an object. S3 would take a request without one for a request about the bucket.
+fn not_empty(key: &str) -> Result<&str, Fault> {
+    match key.is_empty() {
+        true => Err(Fault::no_object()),
+        false => Ok(key),
     }
 }
 

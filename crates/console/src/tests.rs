@@ -17,7 +17,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use prometheus_client::registry::Registry;
 
 use crate::guard::POLICY;
-use crate::{Console, ConsoleConfig};
+use crate::{Console, ConsoleConfig, assets};
 
 mod audit;
 mod changes;
@@ -26,6 +26,7 @@ mod history;
 mod identities;
 mod logins;
 mod people;
+mod permissions;
 mod rules;
 mod uploads;
 
@@ -172,6 +173,15 @@ impl Site {
             .await
     }
 
+    /// Returns the mark of what a page shows in a form: the first one behind a text.
+    async fn mark(&self, page: &str, behind: &str) -> String {
+        let page = self.get(page).await.text;
+        let rest = page.split_once(behind).map_or("", |(_, rest)| rest);
+        let mark = rest.split_once("name=\"shown\" value=\"");
+        let mark = mark.and_then(|(_, rest)| rest.split('"').next());
+        mark.unwrap_or_default().to_owned()
+    }
+
     async fn put(&self, path: &str, csrf: &str, body: &'static str) -> Reply {
         let request = Request::builder()
             .method(Method::PUT)
@@ -221,7 +231,7 @@ impl Site {
 
     /// Creates a bucket and a key that may do everything there.
     async fn bucket(&self, name: &str) {
-        let key = self.model.create_access_key("key", true).await.unwrap();
+        let key = self.model.create_owner_key("key").await.unwrap();
         self.model.create_bucket(name, Some(&key.id)).await.unwrap();
         let all = Permissions::ALL;
         self.model.set_grant(name, &key.id, all).await.unwrap();
@@ -272,18 +282,14 @@ async fn every_answer_has_the_policy_and_no_script_inside() {
     let made = site.post("/users", "name=anna").await;
     assert_eq!(made.header("location"), "/users/anna", "{}", made.text);
     site.post("/groups", "name=family").await;
-    let others = [
-        "/login",
-        "/nothing",
-        "/assets/console.js",
-        "/assets/upload.js",
-        "/assets/console.css",
-    ];
-    for path in PAGES.iter().chain(&others) {
+    let assets = ["console.js", "upload.js", "console.css"].map(assets::at);
+    let others = ["/login", "/nothing"].into_iter();
+    let others = others.chain(assets.iter().map(String::as_str));
+    for path in PAGES.into_iter().chain(others) {
         let reply = site.get(path).await;
         assert_eq!(reply.header("content-security-policy"), POLICY, "{path}");
         assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
-        assert_eq!(reply.header("referrer-policy"), "no-referrer", "{path}");
+        assert_eq!(reply.header("referrer-policy"), "same-origin", "{path}");
         if path.starts_with("/assets/") {
             continue;
         }
@@ -294,6 +300,24 @@ async fn every_answer_has_the_policy_and_no_script_inside() {
     }
     for path in PAGES {
         assert_eq!(site.get(path).await.status, StatusCode::OK, "{path}");
+    }
+}
+
+/// A cache may hold the scripts of another release, and a page does not understand those.
+#[tokio::test]
+async fn page_names_the_scripts_of_its_own_release_and_gets_no_others() {
+    let site = site().await;
+    let page = site.get("/login").await.text;
+    for name in ["console.js", "console.css", "icon.svg"] {
+        assert!(page.contains(&format!("\"{}\"", assets::at(name))));
+    }
+    let script = site.get(&assets::at("console.js")).await;
+    // It is in the same folder.
+    assert!(script.text.contains("import \"./upload.js\""));
+    let upload = site.get(&assets::at("upload.js")).await;
+    assert_eq!(upload.status, StatusCode::OK);
+    for other in ["/assets/upload.js", "/assets/0123456789abcdef/upload.js"] {
+        assert_eq!(site.get(other).await.status, StatusCode::NOT_FOUND);
     }
 }
 

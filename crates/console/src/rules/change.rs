@@ -1,54 +1,43 @@
 //! Changes of a bucket's rules: the form says which.
 
 use archipel_api::admin::types::{
-    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode,
-    PolicyDocument, QuotaUse, VersioningState,
+    BucketEncryption, BucketLockInfo, BucketOwnership, BucketRule, BucketTags, BucketVersioning,
+    CorsRule, LockMode, NotificationRule, ObjectOwnership, PolicyDocument, PublicAccess, QuotaUse,
+    VersioningState,
 };
 use axum::extract::{Path, State};
-use http::{HeaderMap, Method};
+use http::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::App;
-use crate::backend::{Backend, path};
+use crate::backend::{Backend, Seen, path};
 use crate::fault::Fault;
 use crate::held;
-use crate::objects::store_of;
 use crate::page::Shown;
 use crate::quota;
 use crate::render::see;
 use crate::request::{Fields, Posted};
-use crate::store::Store;
 use crate::tags;
 
-const ENCRYPTION: &str = "<ServerSideEncryptionConfiguration><Rule>\
-    <ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>\
-    </ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>";
+use super::{Rules, policy_of};
 
-/// The values of ObjectOwnership.
-const OWNERSHIPS: [&str; 3] = [
-    "BucketOwnerEnforced",
-    "BucketOwnerPreferred",
-    "ObjectWriter",
-];
-
-/// Changes a rule. A document that is refused is shown again with the reason.
+/// Changes a rule. A text that is refused is shown again with the reason.
 pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
     let here = format!("{}/rules", path(&["buckets", &name]));
-    let done = match posted.fields.get("change") {
-        "cors" | "notification" | "encryption" | "no-encryption" | "block" | "ownership" => {
-            by_s3(&app, &name, &posted).await
-        }
-        _ => by_admin(&posted.user.admin(&app), &name, &posted.fields).await,
+    let text = match posted.fields.get("change") {
+        "tags" => "tags",
+        _ => "text",
     };
-    match done {
+    match set(&posted.user.admin(&app), &name, &posted.fields).await {
         Ok(()) => Ok(see(&here)),
-        Err(fault) if !posted.fields.get("text").is_empty() => {
-            held::again(&posted, "text", &here, &here, fault)
-        }
-        Err(fault) => Err(fault),
+        Err(fault) if posted.fields.get(text).is_empty() => Err(fault),
+        Err(fault) => held::again(&posted, text, &here, &here, fault),
     }
 }
 
-async fn by_admin(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<(), Fault> {
+async fn set(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<(), Fault> {
     let at = |part: &str| path(&["v1", "buckets", bucket, part]);
     let put = Method::PUT;
     match fields.get("change") {
@@ -70,88 +59,92 @@ async fn by_admin(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<
         }
         "tags" => {
             let tags = tags::read(&fields.text("tags"))?;
+            let (now, seen) = admin.get_seen::<BucketTags>(&at("tags")).await?;
+            fields.check_shown(&tags::write(&now.tags))?;
             let ask = BucketTags { tags };
-            let _: BucketTags = admin.send(put, &at("tags"), &ask).await?;
+            let _: BucketTags = admin.put_if(&at("tags"), &ask, &seen).await?;
         }
         "add-rule" => {
-            let mut rules: BucketLifecycle = admin.get(&at("lifecycle")).await?;
-            rules.rules.push(rule(fields)?);
-            let _: BucketLifecycle = admin.send(put, &at("lifecycle"), &rules).await?;
+            let added = rule(fields)?;
+            let at = at("lifecycle");
+            // Changes of others since the page showed the rules stay, too.
+            let (mut rules, seen) = admin.get_seen::<Rules<BucketRule>>(&at).await?;
+            rules.rules.push(added);
+            set_rules(admin, &at, &rules, &seen).await?;
         }
         "remove-rule" => {
-            let mut rules: BucketLifecycle = admin.get(&at("lifecycle")).await?;
-            rules.rules.retain(|rule| rule.id != fields.exact("rule"));
-            set_rules(admin, &at("lifecycle"), &rules).await?;
+            let removed = fields.key("rule")?;
+            let at = at("lifecycle");
+            let (mut rules, seen) = admin.get_seen::<Rules<BucketRule>>(&at).await?;
+            fields.check_shown(&rules.text()?)?;
+            rules.rules.retain(|rule| rule.id != removed);
+            set_rules(admin, &at, &rules, &seen).await?;
         }
-        "lifecycle" => {
-            let rules = serde_json::from_str(&fields.text("text"));
-            let rules = rules.map_err(|error| Fault::invalid(format!("{error}")))?;
-            set_rules(admin, &at("lifecycle"), &rules).await?;
+        "lifecycle" => set_text::<BucketRule>(admin, &at("lifecycle"), fields).await?,
+        "cors" => set_text::<CorsRule>(admin, &at("cors"), fields).await?,
+        "notification" => {
+            set_text::<NotificationRule>(admin, &at("notifications"), fields).await?;
         }
         "policy" => {
             let document = fields.text("text");
+            let (now, seen) = policy_of(admin, &at("policy")).await?;
+            fields.check_shown(&now)?;
             if document.is_empty() {
-                return admin.delete(&at("policy")).await;
+                return admin.delete_if(&at("policy"), &seen).await;
             }
             let ask = PolicyDocument { document };
-            let _: PolicyDocument = admin.send(put, &at("policy"), &ask).await?;
+            let _: PolicyDocument = admin.put_if(&at("policy"), &ask, &seen).await?;
+        }
+        change @ ("encryption" | "no-encryption") => {
+            let ask = BucketEncryption {
+                enabled: change == "encryption",
+                bucket_key: false,
+                blocked: None,
+            };
+            let _: BucketEncryption = admin.send(put, &at("encryption"), &ask).await?;
+        }
+        "block" => {
+            let ask = PublicAccess {
+                block_public_acls: fields.is_checked("BlockPublicAcls"),
+                ignore_public_acls: fields.is_checked("IgnorePublicAcls"),
+                block_public_policy: fields.is_checked("BlockPublicPolicy"),
+                restrict_public_buckets: fields.is_checked("RestrictPublicBuckets"),
+            };
+            let _: PublicAccess = admin.send(put, &at("public-access"), &ask).await?;
+        }
+        "ownership" => {
+            let ownership = ownership(fields.get("ownership"))?;
+            let ask = BucketOwnership { ownership };
+            let _: BucketOwnership = admin.send(put, &at("ownership"), &ask).await?;
         }
         other => return Err(Fault::unknown_change(other)),
     }
     Ok(())
 }
 
-async fn by_s3(app: &App, bucket: &str, posted: &Posted) -> Result<(), Fault> {
-    let fields = &posted.fields;
-    let (_, store) = store_of(app, &posted.user, bucket, "").await?;
-    match fields.get("change") {
-        "cors" => match fields.text("text") {
-            text if text.is_empty() => store.delete_document("cors").await,
-            text => put(&store, "cors", text).await,
-        },
-        "notification" => match fields.text("text") {
-            text if text.is_empty() => {
-                let none = "<NotificationConfiguration/>".to_owned();
-                put(&store, "notification", none).await
-            }
-            text => put(&store, "notification", text).await,
-        },
-        "encryption" => put(&store, "encryption", ENCRYPTION.into()).await,
-        "no-encryption" => store.delete_document("encryption").await,
-        "block" => {
-            let names = [
-                "BlockPublicAcls",
-                "IgnorePublicAcls",
-                "BlockPublicPolicy",
-                "RestrictPublicBuckets",
-            ];
-            let lines = names.map(|name| format!("<{name}>{}</{name}>", fields.is_checked(name)));
-            let root = "PublicAccessBlockConfiguration";
-            let text = format!("<{root}>{}</{root}>", lines.concat());
-            put(&store, "publicAccessBlock", text).await
-        }
-        _ => {
-            let wanted = fields.get("ownership");
-            if !OWNERSHIPS.contains(&wanted) {
-                return Err(Fault::invalid(format!("there is no ownership {wanted:?}")));
-            }
-            let rule = format!("<Rule><ObjectOwnership>{wanted}</ObjectOwnership></Rule>");
-            let text = format!("<OwnershipControls>{rule}</OwnershipControls>");
-            put(&store, "ownershipControls", text).await
-        }
-    }
+/// Replaces rules by those of a form, if they are still the ones that its page showed.
+async fn set_text<R: Serialize + DeserializeOwned>(
+    admin: &Backend<'_>,
+    at: &str,
+    fields: &Fields,
+) -> Result<(), Fault> {
+    let rules = Rules::<R>::read(&fields.text("text"))?;
+    let (now, seen) = admin.get_seen::<Rules<R>>(at).await?;
+    fields.check_shown(&now.text()?)?;
+    set_rules(admin, at, &rules, &seen).await
 }
 
-async fn put(store: &Store<'_>, name: &str, text: String) -> Result<(), Fault> {
-    let query = [(name, "")];
-    store.put_document("", &query, HeaderMap::new(), text).await
-}
-
-async fn set_rules(admin: &Backend<'_>, at: &str, rules: &BucketLifecycle) -> Result<(), Fault> {
+/// Sets the rules, if those so far are the ones that were seen.
+async fn set_rules<R: Serialize + DeserializeOwned>(
+    admin: &Backend<'_>,
+    at: &str,
+    rules: &Rules<R>,
+    seen: &Seen,
+) -> Result<(), Fault> {
     if rules.rules.is_empty() {
-        return admin.delete(at).await;
+        return admin.delete_if(at, seen).await;
     }
-    let _: BucketLifecycle = admin.send(Method::PUT, at, rules).await?;
+    let _: Rules<R> = admin.put_if(at, rules, seen).await?;
     Ok(())
 }
 
@@ -164,6 +157,11 @@ fn number<T: std::str::FromStr>(fields: &Fields, name: &str) -> Result<Option<T>
     fields.some(name).map(read).transpose()
 }
 
+fn ownership(name: &str) -> Result<ObjectOwnership, Fault> {
+    let wrong = |_| Fault::invalid(format!("there is no ownership {name:?}"));
+    serde_json::from_value(Value::from(name)).map_err(wrong)
+}
+
 fn lock(fields: &Fields) -> Result<BucketLockInfo, Fault> {
     let mode = match fields.get("mode") {
         "" => None,
@@ -171,6 +169,9 @@ fn lock(fields: &Fields) -> Result<BucketLockInfo, Fault> {
         "compliance" => Some(LockMode::Compliance),
         other => return Err(Fault::invalid(format!("there is no mode {other:?}"))),
     };
+    if mode == Some(LockMode::Compliance) {
+        fields.check_sure()?;
+    }
     let days = number(fields, "days")?;
     let years = number(fields, "years")?;
     if mode.is_some() && days.is_none() && years.is_none() {

@@ -1,7 +1,8 @@
 //! Uploads in parts.
 
 use axum::body::Body;
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, HeaderValue, Method, Response, header};
+use quick_xml::escape::escape;
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorDocument, Store, document, parse};
@@ -16,6 +17,22 @@ pub struct Part {
     pub size: u64,
     #[serde(rename(deserialize = "ETag"))]
     pub etag: String,
+}
+
+/// A part as a completion names it.
+#[derive(Deserialize)]
+pub struct PartName {
+    pub number: u32,
+    pub etag: String,
+}
+
+impl From<Part> for PartName {
+    fn from(part: Part) -> PartName {
+        PartName {
+            number: part.number,
+            etag: part.etag,
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -35,6 +52,14 @@ struct Begun {
     id: String,
 }
 
+/// Returns the tag of a part from the answer to it.
+pub fn etag_of(answer: &Response<Body>) -> Result<String, Fault> {
+    let etag = answer.headers().get(header::ETAG);
+    let etag = etag.and_then(|etag| etag.to_str().ok());
+    let missing = || Fault::internal(&"a part without a tag");
+    etag.map(str::to_owned).ok_or_else(missing)
+}
+
 impl Store<'_> {
     /// Begins an upload in parts, and returns its id. `headers` are those of the object.
     pub async fn begin_upload(&self, key: &str, headers: HeaderMap) -> Result<String, Fault> {
@@ -49,7 +74,7 @@ impl Store<'_> {
         Ok(begun.id)
     }
 
-    /// Stores a part.
+    /// Stores a part. A part that is no copy has its tag in the answer: see [`etag_of`].
     pub async fn put_part(
         &self,
         key: &str,
@@ -79,23 +104,25 @@ impl Store<'_> {
         }
     }
 
-    /// Makes an object of the parts that are stored, if they hold as many bytes as they should.
-    pub async fn complete_upload(&self, key: &str, id: &str, bytes: u64) -> Result<(), Fault> {
-        let parts = self.parts(key, id).await?;
-        let stored: u64 = parts.iter().map(|part| part.size).sum();
-        if stored != bytes {
-            let why = format!("{stored} of {bytes} bytes are stored: send the others first");
-            return Err(Fault::invalid(why));
-        }
+    /// Makes an object of these parts, if they hold as many bytes as they should. It succeeds, too, if the object is
+    /// made of them already: the answer to the first completion may have been lost.
+    pub async fn complete_upload(
+        &self,
+        key: &str,
+        id: &str,
+        parts: &[PartName],
+        bytes: u64,
+    ) -> Result<(), Fault> {
         let lines = parts.iter().map(|part| {
-            let etag = part.etag.trim_matches('"');
-            let number = part.number;
-            format!("<Part><PartNumber>{number}</PartNumber><ETag>\"{etag}\"</ETag></Part>")
+            let (number, etag) = (part.number, escape(&part.etag));
+            format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
         });
         let text = lines.collect::<String>();
         let text = format!("<CompleteMultipartUpload>{text}</CompleteMultipartUpload>");
         let query = [("uploadId", id)];
-        let answer = self.ask(Method::POST, key, &query, HeaderMap::new(), text.into());
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-mp-object-size", HeaderValue::from(bytes));
+        let answer = self.ask(Method::POST, key, &query, headers, text.into());
         self.finish_copy(answer.await?).await
     }
 

@@ -4,6 +4,7 @@ use axum::body::Body;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
 
+use super::multipart::PartName;
 use super::{Folder, Store, decode, document, parse};
 use crate::backend::encode;
 use crate::fault::Fault;
@@ -152,7 +153,7 @@ impl Store<'_> {
         if !after_version.is_empty() {
             query.push(("version-id-marker", after_version));
         }
-        let answer = self.ask(Method::GET, "", &query, HeaderMap::new(), Body::empty());
+        let answer = self.ask_bucket(Method::GET, &query, HeaderMap::new(), Body::empty());
         Versions::read(&document(answer.await?).await?)
     }
 
@@ -227,7 +228,9 @@ impl Store<'_> {
             self.finish_copy(answer.await?).await?;
             from = end;
         }
-        self.complete_upload(key, id, bytes).await
+        let parts = self.parts(key, id).await?;
+        let parts: Vec<PartName> = parts.into_iter().map(PartName::from).collect();
+        self.complete_upload(key, id, &parts, bytes).await
     }
 
     async fn headers_of_copy(

@@ -89,7 +89,7 @@ async fn older_lines_are_on_further_pages() {
 async fn denied_request_leads_to_the_reason() {
     let site = logged_in().await;
     site.some_requests().await;
-    let poor = site.model.create_access_key("poor", false).await.unwrap();
+    let poor = site.model.create_access_key("poor").await.unwrap();
     site.get(&format!("/buckets/photos?k={}", poor.id)).await;
     let page = site.audit("?decision=denied").await;
     let (_, link) = page.split_once("<a href=\"/access").unwrap();

@@ -3,7 +3,8 @@
 use axum::body::Body;
 use http::{Request, StatusCode};
 
-use super::{logged_in, site};
+use super::{Reply, Site, logged_in, site};
+use crate::backend::encode;
 use crate::tests::TOKEN;
 
 #[tokio::test]
@@ -44,7 +45,7 @@ async fn request_that_another_site_makes_is_refused() {
 #[tokio::test]
 async fn bucket_is_made_filled_emptied_and_deleted() {
     let site = logged_in().await;
-    let key = site.model.create_access_key("key", false).await.unwrap();
+    let key = site.model.create_access_key("key").await.unwrap();
     let form = format!("name=photos&owner={}", key.id);
     let made = site.post("/buckets", &form).await;
     assert_eq!(made.header("location"), "/buckets/photos", "{}", made.text);
@@ -60,7 +61,7 @@ async fn bucket_is_made_filled_emptied_and_deleted() {
     assert!(object.text.contains("text/html"), "{}", object.text);
     let full = site.post("/buckets/photos/delete-bucket", "").await;
     assert_eq!(full.status, StatusCode::CONFLICT);
-    let form = format!("o={name}");
+    let form = format!("o={}", encode(name));
     let deleted = site.post("/buckets/photos/delete", &form);
     assert_eq!(deleted.await.header("location"), "/buckets/photos");
     let gone = site.post("/buckets/photos/delete-bucket", "").await;
@@ -98,12 +99,12 @@ async fn shared_link_is_one_to_the_address_of_s3_and_bounded() {
     site.put("/buckets/photos/upload?o=a%2Fb", &site.csrf, "x")
         .await;
     let page = site
-        .post("/buckets/photos/share", "o=a%2Fb&seconds=3600")
+        .post("/buckets/photos/share", "o=a%252Fb&seconds=3600")
         .await;
     let link = "http://s3.example:3900/photos/a/b?X-Amz-Algorithm=";
     assert!(page.text.contains(link), "{}", page.text);
     for seconds in ["0", "604801", "x", ""] {
-        let form = format!("o=a%2Fb&seconds={seconds}");
+        let form = format!("o=a%252Fb&seconds={seconds}");
         let reply = site.post("/buckets/photos/share", &form).await;
         assert_eq!(reply.status, StatusCode::BAD_REQUEST);
     }
@@ -113,7 +114,7 @@ async fn shared_link_is_one_to_the_address_of_s3_and_bounded() {
 async fn settings_change_what_the_form_names() {
     let site = logged_in().await;
     site.bucket("photos").await;
-    let key = site.model.create_access_key("second", false).await.unwrap();
+    let key = site.model.create_access_key("second").await.unwrap();
     let set = async |form: String| {
         let reply = site.post("/buckets/photos/settings", &form).await;
         let to = "/buckets/photos/settings";
@@ -160,4 +161,144 @@ async fn lists_come_in_pages() {
     let after = rest.split('"').next().unwrap().replace("&#38;", "&");
     let second = site.get(&format!("/buckets/bucket-00?after={after}")).await;
     assert!(second.text.contains("o100<") && !second.text.contains("o099<"));
+}
+
+impl Site {
+    /// Sends the inputs of a page's form, as browsers do: they write every line end as CR LF.
+    async fn submit(&self, page: &str, action: &str) -> Reply {
+        let page = self.get(page).await.text;
+        let (_, form) = page.split_once(&format!("action=\"{action}\"")).unwrap();
+        let form = form.split("</form>").next().unwrap();
+        let mut pairs = Vec::new();
+        for input in form.split("<input ").skip(1) {
+            let attribute = |name: &str| {
+                let (_, rest) = input.split_once(&format!("{name}=\""))?;
+                rest.split('"').next()
+            };
+            let (Some(name), Some(value)) = (attribute("name"), attribute("value")) else {
+                continue;
+            };
+            let value = value.replace("\r\n", "\n").replace('\r', "\n");
+            let value = value.replace('\n', "\r\n");
+            pairs.push(format!("{name}={}", encode(&value)));
+        }
+        self.post_bare(action, &pairs.join("&")).await
+    }
+
+    async fn status_of(&self, path: &str) -> StatusCode {
+        self.get(path).await.status
+    }
+}
+
+/// Names that browsers would send as one, if a form had them as they are.
+const NAMES: [&str; 3] = ["dir%2Fa%0Db", "dir%2Fa%0Ab", "dir%2Fa%0D%0Ab"];
+
+#[tokio::test]
+async fn form_acts_on_the_key_with_the_line_ends_that_its_page_is_about() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    let page = |name: &str| format!("/buckets/photos/object?o={name}");
+    for gone in NAMES {
+        for name in NAMES {
+            let upload = format!("/buckets/photos/upload?o={name}");
+            site.put(&upload, &site.csrf, "x").await;
+        }
+        let tagged = site.submit(&page(gone), "/buckets/photos/tags").await;
+        assert_eq!(tagged.header("location"), page(gone), "{}", tagged.text);
+        let deleted = site.submit(&page(gone), "/buckets/photos/delete").await;
+        let folder = "/buckets/photos?prefix=dir%2F";
+        assert_eq!(deleted.header("location"), folder);
+        for name in NAMES {
+            let expected = match name == gone {
+                true => StatusCode::NOT_FOUND,
+                false => StatusCode::OK,
+            };
+            assert_eq!(site.status_of(&page(name)).await, expected, "{name}");
+        }
+    }
+    // A list has all of them.
+    let left = NAMES[0];
+    site.submit("/buckets/photos?prefix=dir%2F", "/buckets/photos/delete")
+        .await;
+    assert_eq!(site.status_of(&page(left)).await, StatusCode::NOT_FOUND);
+    let gone = site.post("/buckets/photos/delete-bucket", "").await;
+    assert_eq!(gone.header("location"), "/buckets", "{}", gone.text);
+}
+
+#[tokio::test]
+async fn folder_with_line_ends_is_found_by_the_forms_of_its_page() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    site.put("/buckets/photos/upload?o=a%0D%2Fb", &site.csrf, "x")
+        .await;
+    let page = site.get("/buckets/photos?prefix=a%0D%2F").await.text;
+    let prefix = "a%0D%2F";
+    for field in ["data-prefix", "name=\"prefix\" value", "name=\"at\" value"] {
+        assert!(page.contains(&format!("{field}=\"{prefix}\"")), "{field}");
+    }
+    let same = site.get("/buckets/photos?at=a%250D%252F&k=").await;
+    assert!(same.text.contains(">b</a>"), "{}", same.text);
+    let other = site.get("/buckets/photos?at=a%0D%2F").await;
+    assert_eq!(other.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn key_that_is_not_encoded_is_refused_and_nothing_is_deleted() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    site.put("/buckets/photos/upload?o=a%2Fb", &site.csrf, "x")
+        .await;
+    let good = encode("a%2Fb");
+    for wrong in ["a%2Fb", "a%252fb", "%25", "%25zz", "%25FF", ""] {
+        let forms = [format!("o={good}&o={wrong}"), format!("o={wrong}")];
+        for form in forms {
+            let reply = site.post("/buckets/photos/delete", &form).await;
+            assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{form}");
+        }
+    }
+    let there = site.status_of("/buckets/photos/object?o=a%2Fb").await;
+    assert_eq!(there, StatusCode::OK);
+}
+
+/// S3 takes a request without a key for one about the bucket.
+#[tokio::test]
+async fn request_that_names_no_object_is_none_about_the_bucket() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    for what in ["object", "download", "preview", "history"] {
+        for query in ["", "?o=", "?o=&v=null"] {
+            let path = format!("/buckets/photos/{what}{query}");
+            assert_eq!(site.status_of(&path).await, StatusCode::BAD_REQUEST);
+        }
+    }
+    let stored = site.put("/buckets/photos/upload?o=", &site.csrf, "");
+    assert_eq!(stored.await.status, StatusCode::BAD_REQUEST);
+    for (what, form) in [
+        ("share", "o=&seconds=60"),
+        ("tags", "o=&tags=a%3Db"),
+        ("delete", "o="),
+        ("history", "o=&v=null&change=delete"),
+    ] {
+        let path = format!("/buckets/photos/{what}");
+        let reply = site.post(&path, form).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{what}");
+    }
+    let bucket = site.model.bucket("photos").unwrap().unwrap();
+    assert!(bucket.tags.is_empty());
+}
+
+#[tokio::test]
+async fn page_of_the_longest_keys_is_deleted_at_once() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    let long = "%C3%A9".repeat(510);
+    for number in 0..100 {
+        let path = format!("/buckets/photos/upload?o={long}{number:03}");
+        site.put(&path, &site.csrf, "x").await;
+    }
+    let deleted = site.submit("/buckets/photos", "/buckets/photos/delete");
+    let deleted = deleted.await;
+    assert_eq!(deleted.status, StatusCode::SEE_OTHER, "{}", deleted.text);
+    let page = site.get("/buckets/photos").await.text;
+    assert!(page.contains("There is nothing here"), "{page}");
 }

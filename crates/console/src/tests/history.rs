@@ -4,6 +4,7 @@ use archipel_model::Versioning;
 use http::StatusCode;
 
 use super::{Site, logged_in};
+use crate::backend::encode;
 
 const KEY: &str = "dir%2Fa%20b%2B.txt";
 
@@ -45,7 +46,7 @@ impl Site {
     }
 
     async fn change_version(&self, version: &str, change: &str) -> super::Reply {
-        let form = format!("o={KEY}&v={version}&change={change}");
+        let form = format!("o={}&v={version}&change={change}", encode(KEY));
         self.post("/buckets/photos/history", &form).await
     }
 }
@@ -82,7 +83,7 @@ async fn preview_checks_the_version_that_it_sends() {
     assert_eq!(raw.status, StatusCode::BAD_REQUEST);
     assert!(!raw.text.contains(script), "{}", raw.text);
     // Below a delete marker, where no current version can be read.
-    let form = format!("o={KEY}");
+    let form = format!("o={}", encode(KEY));
     let deleted = site.post("/buckets/photos/delete", &form);
     assert_eq!(deleted.await.status, StatusCode::SEE_OTHER);
     let document = preview(&ids[0]).await;
@@ -94,7 +95,7 @@ async fn preview_checks_the_version_that_it_sends() {
 #[tokio::test]
 async fn deleted_object_is_found_and_comes_back() {
     let (site, ids) = with_versions().await;
-    let form = format!("o={KEY}");
+    let form = format!("o={}", encode(KEY));
     let deleted = site.post("/buckets/photos/delete", &form);
     assert_eq!(deleted.await.status, StatusCode::SEE_OTHER);
     let folder = site
@@ -146,9 +147,58 @@ async fn protected_version_cannot_be_deleted_until_the_protection_ends() {
     assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
     for wrong in [
         "retain&mode=STRICT&day=2099-01-01",
-        "retain&mode=COMPLIANCE&day=%3Cx%3E",
+        "retain&mode=COMPLIANCE&sure=on&day=%3Cx%3E",
     ] {
         let refused = site.change_version(&ids[1], wrong).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn retention_that_nobody_can_end_takes_a_box_that_says_so() {
+    let (site, ids) = with_versions().await;
+    let bucket = site.model.bucket("photos").unwrap().unwrap();
+    let lock = site.model.set_bucket_lock(&bucket, Default::default());
+    lock.await.unwrap();
+    let change = "retain&mode=COMPLIANCE&day=2099-01-01";
+    let refused = site.change_version(&ids[0], change).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.text.contains("nobody can end"), "{}", refused.text);
+    let page = format!("/buckets/photos/history?o={KEY}&v={}", ids[0]);
+    assert!(site.get(&page).await.text.contains("no retention"));
+    let change = format!("{change}&sure=on");
+    let kept = site.change_version(&ids[0], &change).await;
+    assert_eq!(kept.status, StatusCode::SEE_OTHER, "{}", kept.text);
+    let page = site.get(kept.header("location")).await.text;
+    assert!(page.contains("compliance until 2099-01-01"), "{page}");
+}
+
+#[tokio::test]
+async fn versions_of_all_pages_are_shown_in_detail() {
+    let (site, ids) = with_versions().await;
+    for _ in 0..100 {
+        let upload = format!("/buckets/photos/upload?o={KEY}");
+        site.put(&upload, &site.csrf, "later").await;
+    }
+    // The oldest version is on the second page.
+    let first = site.history().await;
+    assert!(!first.contains(&ids[2]));
+    let link = |page: &str, to: &str| -> String {
+        let before = page.split(to).next().unwrap();
+        let (_, link) = before.rsplit_once("href=\"").unwrap();
+        link.split('"').next().unwrap().replace("&#38;", "&")
+    };
+    let second = site.get(&link(&first, "\">Older versions")).await.text;
+    let detail = link(&second, &format!("aria-label=\"Show version {}", ids[2]));
+    let page = site.get(&detail).await.text;
+    let chosen = format!("<h2>Version <span class=\"mono\">{}</span></h2>", ids[2]);
+    assert!(page.contains(&chosen), "{detail}: {page}");
+    // A form of the page leads to where the others are.
+    let (_, after) = detail.split_once("version=").unwrap();
+    let delete = format!("delete&version={after}");
+    let deleted = site.change_version(&ids[2], &delete).await;
+    let rest = site.get(deleted.header("location")).await.text;
+    assert!(rest.contains(&ids[1]) && !rest.contains(&ids[2]), "{rest}");
+    let newest = site.get(&link(&rest, "\">Newest versions")).await.text;
+    assert!(!newest.contains(&ids[1]));
 }

@@ -9,6 +9,8 @@ const READ: &str = r#"{"Version": "2012-10-17", "Statement": [
     {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}]}"#;
 const TRUST: &str =
     r#"{"Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": "*"}}"#;
+/// The beginning of a form that sets a policy.
+const SET: &str = "name=\"change\" value=\"set\"";
 const NO_ACTION: &str =
     r#"{"Statement": {"Effect": "Allow", "Action": "s3-Fly", "Resource": "*"}}"#;
 
@@ -28,6 +30,14 @@ async fn refused(site: &Site, path: &str, form: &str, text: &str) -> String {
     assert!(shown.contains(text) || text == HOSTILE, "{shown}");
     assert!(!shown.contains("<script>"), "{shown}");
     reply.text
+}
+
+/// Sends a form of a page that showed what is not there any more.
+async fn is_late(site: &Site, path: &str, form: &str) {
+    let before = site.get(path).await.text;
+    let reply = site.post(path, form).await;
+    assert_eq!(reply.status, StatusCode::PRECONDITION_FAILED, "{form}");
+    assert_eq!(site.get(path).await.text, before, "{form}");
 }
 
 #[tokio::test]
@@ -56,6 +66,52 @@ async fn group_gets_users_and_policies_and_is_deleted() {
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
 }
 
+/// Sends forms of the same page in the same moment, as several operators do: one makes its change, and the others are
+/// refused.
+async fn one_of_many_changes_it(site: &Site, path: &str, form: impl Fn(u32) -> String) {
+    let forms: Vec<String> = (0..8).map(form).collect();
+    let sent = forms.iter().map(|form| site.post(path, form));
+    let sent = futures_util::future::join_all(sent).await;
+    let with = |status: StatusCode| sent.iter().filter(|reply| reply.status == status).count();
+    let counts = [StatusCode::SEE_OTHER, StatusCode::PRECONDITION_FAILED].map(with);
+    assert_eq!(counts, [1, 7], "{path}");
+}
+
+#[tokio::test]
+async fn policies_and_roles_lose_no_change_of_another_operator() {
+    let site = logged_in().await;
+    let policy = "/policies/arn%3Aaws%3Aiam%3A%3A000000000000%3Apolicy%2Fphotos";
+    let made = format!("name=photos&document={}", encode(READ));
+    done(&site, "/policies", &made, policy).await;
+    let seen = site.mark(policy, SET).await;
+    let other = |number: u32| READ.replace("photos/*", &format!("photos/{number}/*"));
+    one_of_many_changes_it(&site, policy, |number| {
+        let document = encode(&other(number));
+        format!("change=set&shown={seen}&document={document}")
+    })
+    .await;
+    let stored = site.model.named_policy("photos").await.unwrap();
+    assert_eq!((stored.default, stored.versions.len()), (2, 2));
+
+    let role = "/roles/backup";
+    let trust = encode(TRUST);
+    let made = format!("name=backup&description=&seconds=3600&trust={trust}");
+    done(&site, "/roles", &made, role).await;
+    let seen = site.mark(role, SET).await;
+    let set = |number: u32| {
+        format!(
+            "change=set&shown={seen}&description=d{number}&seconds={}&trust={trust}",
+            3600 + number
+        )
+    };
+    one_of_many_changes_it(&site, role, set).await;
+    let late = site.post(role, &set(9)).await;
+    assert_eq!(late.status, StatusCode::PRECONDITION_FAILED);
+    assert!(late.text.contains("value=\"d9\" readonly"), "{}", late.text);
+    assert!(late.text.contains("href=\"/roles/backup\""));
+    assert!(!late.text.contains("Save</button>"));
+}
+
 #[tokio::test]
 async fn policy_is_made_replaced_and_deleted_and_refused_with_the_reason() {
     let site = logged_in().await;
@@ -69,10 +125,14 @@ async fn policy_is_made_replaced_and_deleted_and_refused_with_the_reason() {
     );
     let page = done(&site, "/policies", &format!("{form}{}", encode(READ)), &at).await;
     assert!(page.contains("s3:GetObject") && !page.contains("<b>"));
-    refused(&site, &at, "change=set&document=", NO_ACTION).await;
+    let seen = site.mark(&at, SET).await;
+    let set = format!("change=set&shown={seen}&document=");
+    refused(&site, &at, &set, NO_ACTION).await;
     let other = READ.replace("GetObject", "PutObject").replace('\n', "\r\n");
-    let set = format!("change=set&document={}", encode(&other));
+    let set = format!("{set}{}", encode(&other));
     let page = done(&site, &at, &set, &at).await;
+    // It shows what was there before.
+    is_late(&site, &at, &set).await;
     assert!(page.contains("<dd>2</dd>") && page.contains("s3:PutObject"));
     let policy = site.model.named_policy("photos").await.unwrap();
     assert_eq!(
@@ -93,13 +153,15 @@ async fn role_is_made_and_changed_and_has_a_policy_of_its_own() {
     let at = "/roles/backup";
     let page = done(&site, "/roles", &format!("{form}{}", encode(TRUST)), at).await;
     assert!(page.contains("value=\"nightly\"") && page.contains("value=\"5400\""));
-    let set = format!(
-        "change=set&description=weekly&seconds=7200&trust={}",
-        encode(TRUST)
-    );
-    let page = done(&site, at, &set, at).await;
+    let set = async |seconds: &str| {
+        let seen = site.mark(at, SET).await;
+        format!("change=set&shown={seen}&description=weekly&seconds={seconds}&trust=")
+    };
+    let form = format!("{}{}", set("7200").await, encode(TRUST));
+    let page = done(&site, at, &form, at).await;
     assert!(page.contains("value=\"weekly\"") && page.contains("value=\"7200\""));
-    refused(&site, at, "change=set&seconds=7200&trust=", READ).await;
+    is_late(&site, at, &form.replace("7200", "3600")).await;
+    refused(&site, at, &set("7200").await, READ).await;
     let many = site.post(at, "change=set&seconds=many&trust=x").await;
     assert_eq!(many.status, StatusCode::BAD_REQUEST);
 
@@ -109,11 +171,26 @@ async fn role_is_made_and_changed_and_has_a_policy_of_its_own() {
     let form = format!("policy=own&document={}", encode(READ));
     let page = done(&site, new, &form, at).await;
     assert!(page.contains(own), "{page}");
+    let seen = site.mark(own, "<form ").await;
+    let shown = format!("shown={seen}&document=");
+    refused(&site, own, &shown, NO_ACTION).await;
+    // Another operator adds one of the same name, or changes or deletes the one that is not there any more.
+    let other = encode(&READ.replace("GetObject", "PutObject"));
+    is_late(&site, new, &format!("policy=own&document={other}")).await;
+    // It can be added under another name.
+    let form = format!("policy=own&document={other}");
+    let taken = site.post(new, &form).await;
+    assert!(taken.text.contains("Save</button>"));
+    is_late(&site, own, &format!("document={other}")).await;
     assert!(site.get(own).await.text.contains("s3:GetObject"));
-    refused(&site, own, "document=", NO_ACTION).await;
+    done(&site, own, &format!("{shown}{other}"), at).await;
+    is_late(&site, own, &format!("{shown}{}", encode(READ))).await;
+    is_late(&site, own, &format!("change=delete&shown={seen}")).await;
+    assert!(site.get(own).await.text.contains("s3:PutObject"));
     let used = site.post(at, "change=delete").await;
     assert_eq!(used.status, StatusCode::CONFLICT);
-    done(&site, own, "change=delete", at).await;
+    let seen = site.mark(own, "<form ").await;
+    done(&site, own, &format!("change=delete&shown={seen}"), at).await;
     assert_eq!(site.get(own).await.status, StatusCode::NOT_FOUND);
     done(&site, at, "change=delete", "/roles").await;
 }

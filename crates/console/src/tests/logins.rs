@@ -21,7 +21,14 @@ async fn by_link() -> Site {
 #[tokio::test]
 async fn wrong_token_is_refused_without_a_cookie() {
     let site = site().await;
-    for token in ["", "wrong", "archipel_0000_1111"] {
+    for token in [
+        "",
+        "wrong",
+        "archipel_0000_1111",
+        "a%01b",
+        "a%0D%0Ab",
+        "%C3%A9",
+    ] {
         let reply = site.post_bare("/login", &format!("token={token}")).await;
         assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
         assert_eq!(reply.header("set-cookie"), "");
@@ -46,6 +53,33 @@ async fn cookie_is_kept_from_scripts_and_other_sites() {
         .body(Body::from(form));
     let cookie = site.send(request.unwrap()).await;
     assert!(cookie.header("set-cookie").contains("; Secure"));
+}
+
+/// With the form of a page whose policy is `no-referrer`, browsers send `Origin: null` (Fetch, "append a request
+/// `Origin` header"). Over plain HTTP to another machine, nothing else says which page sent the form.
+#[tokio::test]
+async fn form_of_a_page_is_taken_over_plain_http_from_another_machine() {
+    let site = site().await;
+    let page = site.get("/login").await;
+    let origin = match page.header("referrer-policy") {
+        "no-referrer" => "null",
+        _ => "http://console.example:3905",
+    };
+    let post = async |origin: &str| {
+        let request = Request::post("/login")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("host", "console.example:3905")
+            .header("origin", origin)
+            .body(Body::from(format!("token={TOKEN}")));
+        site.send(request.unwrap()).await
+    };
+    let reply = post(origin).await;
+    assert_eq!(reply.status, StatusCode::SEE_OTHER, "{}", reply.text);
+    assert!(!reply.header("set-cookie").contains("Secure"));
+    for other in ["null", "http://console.example", "http://evil.example:3905"] {
+        let reply = post(other).await;
+        assert_eq!(reply.status, StatusCode::FORBIDDEN, "{other}");
+    }
 }
 
 #[tokio::test]

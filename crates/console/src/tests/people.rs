@@ -135,6 +135,13 @@ async fn layout_changes_are_staged_shown_and_discarded() {
     assert!(page.contains("value=\"apply\""));
     site.post("/layout", "change=discard").await;
     assert!(!site.get("/layout").await.text.contains("zone attic"));
+    let form = "change=redundancy&replicas=1&zones=1";
+    let staged = site.post("/layout", form).await;
+    assert_eq!(staged.header("location"), "/layout", "{}", staged.text);
+    let page = site.get("/layout").await.text;
+    let copies = "<li>1 copies of everything, in at least 1 zones</li>";
+    assert!(page.contains(copies), "{page}");
+    site.post("/layout", "change=discard").await;
     for form in [
         "change=x",
         "change=assign&node=a&capacity=much",

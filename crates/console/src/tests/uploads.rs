@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use http::{Method, Request, StatusCode, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Reply, Site, logged_in};
 
@@ -22,6 +22,14 @@ impl Site {
 
     async fn does(&self, method: Method, path: &str, body: Vec<u8>) -> Reply {
         self.script(method, path, &self.csrf, body).await
+    }
+
+    /// Sends a part, and returns its tag.
+    async fn sent(&self, path: &str, body: Vec<u8>) -> Value {
+        let sent = self.does(Method::PUT, path, body).await;
+        assert_eq!(sent.status, StatusCode::OK, "{}", sent.text);
+        let sent: Value = serde_json::from_str(&sent.text).unwrap();
+        sent["etag"].clone()
     }
 
     async fn begin(&self, bytes: usize) -> String {
@@ -53,26 +61,57 @@ async fn upload_in_parts_goes_on_with_those_that_are_missing() {
     let id = site.begin(bytes).await;
     let part = |n: u32| format!("{PARTS}?o=film&u={id}&n={n}");
     let done = format!("{PARTS}/complete?o=film&u={id}&bytes={bytes}");
-    let stored = site.does(Method::PUT, &part(1), first.clone()).await;
-    assert_eq!(stored.status, StatusCode::NO_CONTENT, "{}", stored.text);
-    let early = site.does(Method::POST, &done, Vec::new()).await;
+    let complete = async |tags: &[&Value]| {
+        let names = (1..).zip(tags);
+        let names = names.map(|(number, etag)| json!({"number": number, "etag": etag}));
+        let names = Value::from_iter(names).to_string();
+        site.does(Method::POST, &done, names.into_bytes()).await
+    };
+    let one = site.sent(&part(1), first).await;
+    let early = complete(&[&one]).await;
     assert_eq!(early.status, StatusCode::BAD_REQUEST);
-    assert!(
-        early.text.contains("send the others first"),
-        "{}",
-        early.text
-    );
+    assert!(early.text.contains("does not match"), "{}", early.text);
     let listed = site.get(&part(0)).await.text;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["parts"][0]["number"], 1);
-    assert_eq!(listed["parts"][0]["size"], first.len());
-    site.does(Method::PUT, &part(2), second.clone()).await;
-    let whole = site.does(Method::POST, &done, Vec::new()).await;
-    assert_eq!(whole.status, StatusCode::NO_CONTENT, "{}", whole.text);
+    assert_eq!(listed["parts"][0]["size"], 16 * MIB);
+    assert_eq!(listed["parts"][0]["etag"], one);
+    let two = site.sent(&part(2), second).await;
+    for wrong in [
+        &b""[..],
+        b"[]",
+        b"{}",
+        br#"[{"number":1,"etag":"</ETag>"}]"#,
+    ] {
+        let refused = site.does(Method::POST, &done, wrong.to_vec()).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    }
+    // The answer to the first one may be lost.
+    for _ in 0..3 {
+        let whole = complete(&[&one, &two]).await;
+        assert_eq!(whole.status, StatusCode::NO_CONTENT, "{}", whole.text);
+    }
     let page = site.get("/buckets/photos/object?o=film").await.text;
     assert!(page.contains("<dt>Parts</dt><dd>2</dd>"), "{page}");
     let gone = site.get(&part(0)).await;
     assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    let other = complete(&[&two, &one]).await;
+    assert_eq!(other.status, StatusCode::NOT_FOUND, "{}", other.text);
+}
+
+/// S3 takes a request without a key for one about the bucket.
+#[tokio::test]
+async fn upload_without_a_name_is_refused() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    let path = format!("{PARTS}?o=&bytes=1&u=1&n=1");
+    for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+        let refused = site.does(method, &path, Vec::new()).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    }
+    let done = format!("{PARTS}/complete?o=&bytes=1&u=1");
+    let refused = site.does(Method::POST, &done, b"[]".to_vec()).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
 }
 
 #[tokio::test]
