@@ -97,10 +97,7 @@ impl Endpoints {
         let cluster = Cluster::in_memory(1, hooks).await.expect("a cluster");
         let node = cluster.service();
         let model = Model::open(cluster).await.expect("a model");
-        let key = model
-            .create_access_key("tester", true)
-            .await
-            .expect("a key");
+        let key = model.create_owner_key("tester").await.expect("a key");
         let bucket = model.create_bucket("bucket", Some(&key.id)).await;
         bucket.expect("a bucket");
         let mut registry = Registry::default();

@@ -110,12 +110,7 @@ fn open_on(
     let engine = Journaled::without_thread(below, journal, [7; 16], limits).ok()?;
     let options = StoreOptions {
         engine: Arc::new(engine),
-        disks: vec![DiskConfig {
-            id: 1,
-            disk: blocks,
-            draining: false,
-            capacity_bytes: None,
-        }],
+        disks: vec![DiskConfig::new(1, blocks)],
         blocks: BlockOptions {
             owner: Id::default(),
             segment_bytes: 1 << 20,

@@ -49,7 +49,7 @@ def test_settings_of_a_bucket_are_shown_for_people(three):
 def test_what_protects_a_bucket_is_shown_for_people(three):
     assert run(three, "bucket create cli-protected").returncode == 0
     shown = run(three, "bucket encryption enable cli-protected").stdout
-    assert "AES256" in shown, shown
+    assert "AES256" in shown and re.search(r"blocked +nothing\n", shown), shown
     assert "none" in run(three, "bucket encryption disable cli-protected").stdout
     shown = run(three, "bucket public-access show cli-protected").stdout
     assert shown.count(" yes\n") == 4, shown

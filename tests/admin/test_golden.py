@@ -224,7 +224,7 @@ def stopped(tmp_path):
     file.write_text(f'data_dir = "{server.data}"\n[s3]\nlisten = "127.0.0.1:{free_port()}"\n')
     server.start()
     try:
-        (made,) = server.cli_json("snapshot", "create")
+        made = server.cli_json("snapshot", "create")
     finally:
         server.stop()
     return {"lone": file, "snapshot": made["name"], "new": tmp_path / "new"}

@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 from support import cli
 from support.boto import boto_of
-from support.server import binary
+from support.server import binary, wait_until
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -88,6 +88,17 @@ def test_a_scrub_that_is_waited_for_has_a_bar(three, slow_scrub):
     # A program that reads the output gets no bars.
     done = cli.run(three, "scrub start --wait --json")
     assert (done.returncode, done.stderr) == (0, "") and not json.loads(done.stdout)["scrub"]["running"]
+
+
+def test_a_scrub_that_is_stopped_did_not_end_well(three, slow_scrub):
+    command = [str(binary()), "scrub", "start", "--rate", "1", "--wait", "--socket", three.nodes[0]["admin"]]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ARCHIPEL_")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=env, **pipes) as waiting:
+        assert wait_until(lambda: json.loads(cli.run(three, "scrub status --json").stdout)["scrub"]["running"], 30)
+        assert cli.run(three, "scrub stop").returncode == 0
+        out, errors = waiting.communicate(timeout=60)
+    assert waiting.returncode == 1 and "the scrub was stopped" in errors, (out, errors)
 
 
 def test_an_operation_can_be_waited_for(three, slow_scrub):

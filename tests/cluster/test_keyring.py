@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster.loopback import configure, running
-from faults.cluster import BUCKET, Cluster, Node
+from faults.cluster import BUCKET, Cluster, Node, NotServing
 from install.test_upgrade import Writer as Balanced
 from install.test_upgrade import go_on, healthy
 from support.client import Client
@@ -154,6 +154,55 @@ def test_move_to_a_key_file_under_load(tmp_path):
         cluster.start(last)
         cluster.wait_writes(last)
         assert clients[2].request("GET", path).body == body
+
+
+def test_a_new_secret_on_one_node_closes_no_other(tmp_path):
+    """The first round of the manual is left out: one start of a node takes nothing from the others, and no start takes what others run with."""
+    with running(tmp_path, 3) as cluster:
+        clients = [Client(node.endpoint, cluster.credentials, timeout=30) for node in cluster.nodes]
+        path, body = f"/{BUCKET}/before", b"before" * 20_000
+        assert clients[0].request("PUT", path, headers=SSE, body=body).status == 200
+        new = tmp_path / "encryption-key"
+        new.write_text(secrets.token_hex(32))
+        new.chmod(0o600)
+        first, second, third = cluster.nodes
+
+        def restart(node: Node) -> None:
+            cluster.stop(node)
+            cluster.start(node)
+            cluster.wait_writes(node)
+
+        def all_serve() -> None:
+            for number, client in enumerate(clients):
+                got = client.request("GET", path)
+                assert (got.status, got.body) == (200, body), (number, got.status, got.body[:200])
+                put = client.request("PUT", f"/{BUCKET}/sealed/{number}", headers=SSE, body=body)
+                assert put.status == 200, (number, put.body)
+
+        def trouble(node: Node) -> str:
+            return node.admin("GET", "/v1/keyring").get("trouble") or ""
+
+        protect(first, new)
+        restart(first)
+        all_serve()
+        restart(second)  # with its old settings
+        all_serve()
+        assert not any(trouble(node) for node in cluster.nodes)
+
+        restart(first)
+        # Now nothing is wrapped by the old secret. The others say what their next start would do.
+        held = "after a restart it would refuse"
+        assert wait_until(lambda: all(held in trouble(node) for node in (second, third)), 60), trouble(second)
+        assert not trouble(first)
+        all_serve()
+        # Nobody else could open a key that this one adds.
+        with pytest.raises(NotServing, match="no secret of this node"):
+            second.admin("POST", "/v1/keyring/rotate")
+        for node in (second, third):
+            protect(node, new)
+            restart(node)
+        all_serve()
+        assert wait_until(lambda: not any(trouble(node) for node in cluster.nodes), 60)
 
 
 def test_disks_and_snapshots_show_no_secret(tmp_path):

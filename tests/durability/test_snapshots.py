@@ -44,7 +44,7 @@ def test_a_node_that_is_alone_goes_back(tmp_path):
         info = demo.start()
         assert client_of(info).put(info.bucket, "before", content(2 * MIB, "before")).status == 200
         made = run("snapshot", "create", "--data-dir", str(folder), "--json")
-        (snapshot,) = json.loads(made.stdout)
+        snapshot = json.loads(made.stdout)
         assert client_of(info).put(info.bucket, "after", content(2 * MIB, "after")).status == 200
         refused = run("snapshot", "restore", snapshot["name"], "--config", str(config))
         assert refused.returncode == 1 and "in use" in refused.stderr, refused
@@ -70,7 +70,7 @@ def test_a_node_of_a_cluster_does_not(tmp_path):
         info = demo.start()
         node = info.nodes[1]
         made = run("snapshot", "create", "--data-dir", node["dir"], "--json")
-        (snapshot,) = json.loads(made.stdout)
+        snapshot = json.loads(made.stdout)
         demo.stop()
         refused = run("snapshot", "restore", snapshot["name"], "--config", node["config"])
         assert refused.returncode == 1 and "belongs to a cluster" in refused.stderr, refused

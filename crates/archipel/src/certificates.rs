@@ -10,11 +10,12 @@ use crate::config::{self, CertificateFiles, Settings};
 /// How often the files are read again.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Loads the certificates that the settings name. Makes one if the settings ask for it.
+/// Loads the certificates that the settings name. Makes one if the settings ask for it. Returns the
+/// content of their files, too, for [`watch`]: a start takes time, and they may change meanwhile.
 ///
 /// # Errors
 /// A text for the operator.
-pub fn load(settings: &Settings) -> Result<Option<Tls>, String> {
+pub fn load(settings: &Settings) -> Result<Option<(Tls, Vec<Content>)>, String> {
     let Some(tls) = &settings.tls else {
         return Ok(None);
     };
@@ -26,7 +27,7 @@ pub fn load(settings: &Settings) -> Result<Option<Tls>, String> {
     if let Some(acme) = &settings.acme {
         tls.use_placeholder(placeholder(&acme.domains)?);
     }
-    Ok(Some(tls))
+    Ok(Some((tls, content)))
 }
 
 /// Returns a certificate for the time before the authority has given one. No client trusts it.
@@ -56,21 +57,13 @@ fn make(settings: &Settings, tls: &config::Tls) -> Result<(), String> {
     Ok(())
 }
 
-/// Uses changed files as soon as they are whole and fit.
-pub async fn watch(files: Vec<CertificateFiles>, tls: Tls) {
-    let mut last = read(&files).ok();
+/// Uses changed files as soon as they are whole and fit. `last` is the content in use.
+pub async fn watch(files: Vec<CertificateFiles>, tls: Tls, mut last: Vec<Content>) {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let current = files.clone();
-        // Files may be on a slow disk.
-        let read = tokio::task::spawn_blocking(move || read(&current)).await;
-        let Ok(Ok(content)) = read else {
-            tracing::warn!("certificates cannot be read again; the ones so far stay in use");
+        let Some(content) = changed(&files, &last).await else {
             continue;
         };
-        if last.as_ref() == Some(&content) {
-            continue;
-        }
         match parse(&content) {
             Ok(certificates) => {
                 tls.replace(certificates);
@@ -83,8 +76,20 @@ pub async fn watch(files: Vec<CertificateFiles>, tls: Tls) {
                 );
             }
         }
-        last = Some(content);
+        last = content;
     }
+}
+
+/// Returns the content of the files if it is another one than `last`.
+async fn changed(files: &[CertificateFiles], last: &[Content]) -> Option<Vec<Content>> {
+    let files = files.to_vec();
+    // Files may be on a slow disk.
+    let read = tokio::task::spawn_blocking(move || read(&files)).await;
+    let Ok(Ok(content)) = read else {
+        tracing::warn!("certificates cannot be read again; the ones so far stay in use");
+        return None;
+    };
+    (content != last).then_some(content)
 }
 
 fn read(files: &[CertificateFiles]) -> Result<Vec<Content>, String> {
@@ -109,7 +114,7 @@ fn parse(content: &[Content]) -> Result<Vec<Certificate>, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{load, read};
+    use super::{changed, load, read};
     use crate::config::{self, CertificateFiles};
 
     #[test]
@@ -132,6 +137,26 @@ mod tests {
         let mode = std::fs::metadata(&files.key).unwrap().permissions();
         let mode = std::os::unix::fs::PermissionsExt::mode(&mode);
         assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
+
+    /// A start may take minutes: the storage recovers, and the other nodes are looked for.
+    #[tokio::test]
+    async fn certificates_that_change_during_the_start_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut settings = config::for_demo(folder.path().to_owned(), any, any, any, any);
+        let files = vec![CertificateFiles::self_signed(folder.path())];
+        settings.tls = Some(config::Tls {
+            certificates: files.clone(),
+            listeners: vec!["s3".into()],
+            self_signed: true,
+        });
+        let (_tls, loaded) = load(&settings).unwrap().unwrap();
+        assert!(changed(&files, &loaded).await.is_none());
+        std::fs::remove_file(&files[0].chain).unwrap();
+        files[0].make(&["localhost".into()]).unwrap();
+        let now = changed(&files, &loaded).await.unwrap();
+        assert!(changed(&files, &now).await.is_none());
     }
 
     #[test]

@@ -28,6 +28,9 @@ const FAILED: &str = "CommandFailed";
 /// The code of the error that no server answers.
 const NO_SERVER: &str = "NoServer";
 
+/// The code of the error that the server did not answer in time.
+const NO_ANSWER: &str = "NoAnswer";
+
 /// An error: a text for the person at the terminal, a document for programs.
 #[derive(Debug)]
 pub enum Failure {
@@ -66,14 +69,28 @@ impl Failure {
         Failure::Own { code, detail }
     }
 
+    /// Creates the error that the server did not answer in time. It may go on with the request.
+    pub fn no_answer() -> Failure {
+        let seconds = TIMEOUT.as_secs();
+        Failure::Own {
+            code: NO_ANSWER,
+            detail: format!("the server did not answer within {seconds} s"),
+        }
+    }
+
+    /// Returns true if the server did not answer in time.
+    pub fn is_no_answer(&self) -> bool {
+        matches!(self, Failure::Own { code, .. } if *code == NO_ANSWER)
+    }
+
     /// Creates the error of a command line that is not understood.
     pub fn usage(detail: String) -> Failure {
         let code = "WrongCommandLine";
         Failure::Own { code, detail }
     }
 
-    /// Returns the error as programs read it: the problem document of the API, or as much of one as a
-    /// command has that no server refused.
+    /// Returns the error as programs read it: the problem document of the API, or as much of one as
+    /// a command has that no server refused.
     pub fn json(&self) -> serde_json::Value {
         match self {
             Failure::Own { code, detail } => serde_json::json!({
@@ -257,12 +274,9 @@ impl Client {
                 }
             }
         };
-        tokio::time::timeout(TIMEOUT, answer).await.map_err(|_| {
-            Failure::new(format!(
-                "the server did not answer within {} s",
-                TIMEOUT.as_secs()
-            ))
-        })?
+        tokio::time::timeout(TIMEOUT, answer)
+            .await
+            .map_err(|_| Failure::no_answer())?
     }
 
     fn request(

@@ -38,8 +38,7 @@ pub async fn forever(blocks: Arc<Blocks>) {
 
 /// Returns the disks that blocks should leave.
 async fn leaving(blocks: &Arc<Blocks>) -> Vec<u16> {
-    let pool_blocks = blocks.clone();
-    let disks = blocks.pool().run(move || Ok(pool_blocks.disks())).await;
+    let disks = blocks.ask_disks().await;
     let disks = disks.unwrap_or_default().into_iter();
     let leaving = disks.filter(|disk| disk.state != DiskState::Active);
     leaving.map(|disk| disk.id).collect()
@@ -64,8 +63,33 @@ async fn walk(blocks: &Arc<Blocks>, disk: u16) -> archipel_storage::engine::Resu
     if moved > 0 || unreadable > 0 {
         return Ok(false);
     }
-    // A row may refer to a record that the walk did not see in the index, because only an upload held it then.
+    // A row may refer to a record that the walk did not see in the index, because only an upload
+    // held it then.
     let pool_blocks = blocks.clone();
     let is_empty = move || pool_blocks.is_disk_empty(disk);
     blocks.pool().run(is_empty).await
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::random::SystemRandom;
+    use archipel_storage::Threads;
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// The index names no block of the upload, and a row may soon refer to one.
+    #[tokio::test]
+    async fn a_disk_is_empty_only_once_no_upload_holds_blocks_on_it() {
+        let random = Arc::new(SystemRandom);
+        let store = archipel_cluster::memory_store(random, Threads::Inline).unwrap();
+        let blocks = store.blocks();
+        let disk = blocks.disks()[0].id;
+        let upload = blocks.appender();
+        upload.append(Bytes::from(vec![7; 3000])).await.unwrap();
+        blocks.set_draining(disk, true).unwrap();
+        assert!(!walk(blocks, disk).await.unwrap(), "the upload may end yet");
+        drop(upload);
+        assert!(walk(blocks, disk).await.unwrap());
+    }
 }

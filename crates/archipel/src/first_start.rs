@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use archipel_model::identity::NewKey;
 use archipel_model::{Error, Model, Secret};
 
 use crate::config::FirstStart;
@@ -51,7 +52,13 @@ async fn attempt(model: &Model, first: &FirstStart) -> Result<bool, Error> {
     }
     if let Some(key) = &first.key {
         let secret = Secret::new(key.secret.expose().to_owned());
-        match model.import_access_key(&key.id, secret, NAME, true).await {
+        let new = NewKey {
+            name: NAME.to_owned(),
+            may_create_buckets: true,
+            imported: Some((key.id.clone(), secret)),
+            ..NewKey::default()
+        };
+        match model.create_key(new).await {
             Ok(_) => tracing::info!(key = key.id, "the first access key is there"),
             // An attempt that broke off made it.
             Err(Error::AccessKeyExists) => {}

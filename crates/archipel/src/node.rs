@@ -3,15 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_api::admin::{self, Admin, Inside, Trust};
-use archipel_api::serve::Service;
 use archipel_api::serve::tls::Tls;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_model::Model;
 use archipel_storage::Store;
 use archipel_traces::Tracer;
-use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,22 +16,19 @@ use crate::acme::Acme;
 use crate::client::Failure;
 use crate::config::Settings;
 use crate::identity::Identity;
-use crate::listeners::{Addresses, Listeners, listen};
+use crate::listeners::{Addresses, Listeners};
 use crate::lock::FolderLock;
 use crate::network::Links;
 use crate::process::StopSignals;
-use crate::status::NodeView;
-use crate::storage::Storage;
 use crate::{
-    acme, audit, background, certificates, disks, endpoints, event_targets, first_start, listeners,
-    metrics, model, snapshots, socket, storage, traces,
+    acme, audit, background, certificates, event_targets, first_start, listeners, model, snapshots,
+    storage, traces,
 };
+
+mod opening;
 
 /// The threads for blocking work outside storage: name lookups and small files.
 const BLOCKING_THREADS: usize = 4;
-
-/// The time that requests wait for the starting node to find the others. Later they are refused.
-const FIND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time that the endpoints get to cancel requests after the deadline.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
@@ -74,16 +67,17 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node. It serves requests when this returns.
+    /// Starts a node. It serves requests when this returns. Returns `None` if a stop signal came
+    /// before, for instance while its store was wiped: the next start goes on with that.
     ///
     /// # Errors
     /// A text for the operator.
-    pub async fn start(settings: Settings) -> Result<Node, String> {
-        let signals = StopSignals::new().map_err(|error| format!("signals: {error}"))?;
+    pub async fn start(settings: Settings) -> Result<Option<Node>, String> {
+        let mut signals = StopSignals::new().map_err(|error| format!("signals: {error}"))?;
         let lock = FolderLock::take(&settings.data_dir)?;
         // The addresses are checked before anything is made or opened, because an address in use is
         // the most common mistake.
-        let tls = certificates::load(&settings)?;
+        let (tls, loaded) = certificates::load(&settings)?.unzip();
         let listeners = Listeners::open(&settings).await?;
         let addresses = listeners.addresses()?;
         let settings = Arc::new(settings);
@@ -91,22 +85,18 @@ impl Node {
         snapshots::remove_remains(settings.clone()).await;
         let storage = storage::open(settings.clone(), &identity).await?;
         let store = storage.store.clone();
-        let links = match &settings.cluster.network {
-            None => None,
-            Some(network) => {
-                let s3 = listeners::url(&settings, "s3", addresses.s3);
-                let capacity = storage::capacity_bytes(&settings, &store).await;
-                Some(Links::open(network, &settings.data_dir, &store, &s3, capacity).await?)
-            }
-        };
+        let links = open_links(&settings, &store, addresses).await?;
         let clock: Arc<dyn WallClock> = match &links {
             Some(links) => links.members.clock(),
             None => Arc::new(SystemClock),
         };
         let configured = settings.traces.as_ref();
         let (tracer, traces) = traces::start(configured, &identity.node_id(), clock.clone())?;
-        let model =
-            model::open(&settings, &store, &identity, links.as_ref(), clock.clone()).await?;
+        let opening = model::open(&settings, &store, &identity, links.as_ref(), clock.clone());
+        let stop = async || signals.next().await;
+        let Some(model) = unless_stopped(opening, stop, close(&store)).await? else {
+            return Ok(None);
+        };
         // First: those who deliver events begin with the targets that are known.
         event_targets::declare(&model, &settings)?;
         let mut background = background::start(&settings, &model, &store);
@@ -118,14 +108,13 @@ impl Node {
             let zone = &settings.cluster.zone;
             links.find(network, zone, model.cluster(), &mut background);
         }
-        if let (Some(tls), Some(configured)) = (&tls, &settings.tls) {
+        if let (Some(tls), Some(loaded), Some(configured)) = (&tls, loaded, &settings.tls) {
             let files = configured.certificates.clone();
-            background.spawn(certificates::watch(files, tls.clone()));
+            background.spawn(certificates::watch(files, tls.clone(), loaded));
         }
         let acme = acme::start(&settings, tls.as_ref(), &model, &clock, &mut background);
-        let mut warnings = listeners::plain_text(&settings, addresses);
-        warnings.extend(disks::on_one_file_system(&settings.disks));
-        for warning in warnings {
+        let warnings = listeners::plain_text(&settings, addresses);
+        for warning in warnings.iter().chain(&storage.shared_disks) {
             tracing::warn!("{warning}");
         }
         let mut node = Node {
@@ -157,120 +146,7 @@ impl Node {
             version = crate::version::LONG.as_str(),
             "ready"
         );
-        Ok(node)
-    }
-
-    async fn open_endpoints(
-        &mut self,
-        storage: Storage,
-        identity: &Identity,
-        listeners: Listeners,
-        clock: Arc<dyn WallClock>,
-    ) -> Result<(), String> {
-        let mut registry = Registry::default();
-        metrics::register(&mut registry, clock.clone(), self.store.clone());
-        metrics::upkeep::register(&mut registry, self.model.cluster().clone());
-        metrics::keyring::register(&mut registry, self.model.clone());
-        metrics::lifecycle::register(&mut registry, self.model.clone());
-        if let Some(links) = &self.links {
-            metrics::register_links(&mut registry, links.clone());
-        }
-        metrics::traces::register(&mut registry, self.tracer.clone());
-        metrics::events::register(&mut registry, self.model.clone());
-        let opened = audit::open(&self.settings.audit, clock.clone(), &mut registry)?;
-        let audit = opened.0;
-        self.audit = opened.1;
-        let (settings, model) = (self.settings.clone(), self.model.clone());
-        let common = endpoints::Common::new(settings.clone());
-        let (of_s3, log) = (clock.clone(), audit.clone());
-        let s3 = endpoints::s3(&common, &model, of_s3, log, &mut registry);
-        self.open_endpoint("s3", s3.clone(), listeners.s3);
-        let of_acme = endpoints::metrics_of("acme", &mut registry);
-        if let (Some(listener), Some(acme)) = (listeners.plain, &self.acme) {
-            let plain = endpoints::plain(&common, acme.clone(), of_acme);
-            self.open_endpoint("acme", plain, listener);
-        }
-        metrics::certificates::register(&mut registry, self.acme.clone());
-        if let (Some(listener), Some(web)) = (listeners.web, &settings.web) {
-            let root = web.root_domain.as_deref();
-            let web = endpoints::web(&common, root, &model, audit.clone(), &mut registry);
-            self.open_endpoint("web", web, listener);
-        }
-        if let (Some(listener), Some(of_k2v)) = (listeners.k2v, &settings.k2v) {
-            let (clock, audit) = (clock.clone(), audit.clone());
-            let k2v = endpoints::k2v(&common, of_k2v, &model, clock, audit, &mut registry);
-            self.open_endpoint("k2v", k2v, listener);
-        }
-        let pages = endpoints::metrics_of("console", &mut registry);
-        let view = NodeView::new(
-            self.settings.clone(),
-            storage,
-            identity,
-            self.addresses,
-            clock.clone(),
-            self.links.clone(),
-            self.acme.clone(),
-        );
-        let view: Arc<dyn admin::Node> = Arc::new(view);
-        admin::metrics::register(&mut registry, self.model.clone(), view.clone());
-        let token =
-            |secret: &Option<crate::config::Secret>| secret.as_ref().map(|s| s.expose().to_owned());
-        let admin = Admin::new(
-            self.model.clone(),
-            view,
-            Arc::new(registry),
-            token(&self.settings.admin.token).as_deref(),
-            token(&self.settings.admin.metrics_token).as_deref(),
-        );
-        let admin = Arc::new(admin.with_audit(audit).with_tracer(self.tracer.clone()));
-        s3.set_health(endpoints::health(admin.clone()));
-        if let (Some(listener), Some(of_console)) = (listeners.console, &settings.console) {
-            let (inside, at) = (Inside::new(admin.clone()), self.addresses);
-            let console = endpoints::console(&common, of_console, inside, s3, clock, at, pages);
-            self.open_endpoint("console", console, listener);
-        }
-        let path = &self.settings.admin.socket;
-        let local = socket::listen(path).await.map_err(|error| {
-            format!("admin.socket = {path:?}: {error}; fix: name a path in a folder that the server may write to")
-        })?;
-        self.tasks.spawn(admin::serve(
-            local,
-            Trust::Peer,
-            admin.clone(),
-            None,
-            self.stop.subscribe(),
-        ));
-        if let Some(address) = self.settings.admin.listen {
-            let listener = listen("admin.listen", address).await?;
-            self.tasks.spawn(admin::serve(
-                listener,
-                Trust::Token,
-                admin,
-                self.tls_of("admin"),
-                self.stop.subscribe(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Returns the certificates of a listener, if it speaks TLS.
-    fn tls_of(&self, section: &str) -> Option<Tls> {
-        let tls = self.tls.clone();
-        tls.filter(|_| self.settings.has_tls(section))
-    }
-
-    /// Serves a service once the buckets and keys are known.
-    fn open_endpoint(&mut self, section: &str, service: impl Service, listener: TcpListener) {
-        let (tls, tracer) = (self.tls_of(section), self.tracer.clone());
-        let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
-        self.tasks.spawn(async move {
-            // Until then, connections wait in the listener's queue.
-            tokio::select! {
-                () = model.wait_until_read(FIND_TIMEOUT) => {}
-                _ = stop.wait_for(|stop| *stop) => {}
-            }
-            endpoints::serve_endpoint(Arc::new(service), listener, tls, tracer, stop).await;
-        });
+        Ok(Some(node))
     }
 
     /// Returns the model, for tasks beside the endpoints.
@@ -288,8 +164,8 @@ impl Node {
         self.addresses
     }
 
-    /// Serves until SIGINT or SIGTERM, or until an endpoint ends, and then stops. Running requests get
-    /// the time that the settings allow. A second signal ends the process at once.
+    /// Serves until SIGINT or SIGTERM, or until an endpoint ends, and then stops. Running requests
+    /// get the time that the settings allow. A second signal ends the process at once.
     ///
     /// # Errors
     /// A text for the operator: an endpoint ended, storage could not be closed cleanly, or a second
@@ -341,9 +217,52 @@ impl Node {
                 Some(_) => ended,
                 None => ended.and(Err("an endpoint ended unexpectedly: see the log".into())),
             },
-            signal = signals.next() => Err(format!("ended at once by a second signal ({signal})")),
+            signal = signals.next() => Err(ended_at_once(signal)),
         }
     }
+}
+
+fn ended_at_once(signal: &str) -> String {
+    format!("ended at once by a second signal ({signal})")
+}
+
+/// Waits for a part of the start, unless a stop comes first. Then it leaves the rest to the next
+/// start, closes the store with `close` and returns `None`.
+///
+/// # Errors
+/// A text for the operator: the part failed, the store could not be closed cleanly, or a second
+/// signal arrived.
+async fn unless_stopped<T>(
+    part: impl Future<Output = Result<T, String>>,
+    mut stop: impl AsyncFnMut() -> &'static str,
+    close: impl Future<Output = Result<(), String>>,
+) -> Result<Option<T>, String> {
+    tokio::select! {
+        done = part => return done.map(Some),
+        signal = stop() => tracing::info!(
+            signal,
+            "stopping before the start has ended; another signal ends the process at once"
+        ),
+    }
+    tokio::select! {
+        closed = close => closed.map(|()| None),
+        signal = stop() => Err(ended_at_once(signal)),
+    }
+}
+
+/// Opens the network between nodes, if the settings name one.
+async fn open_links(
+    settings: &Settings,
+    store: &Store,
+    addresses: Addresses,
+) -> Result<Option<Links>, String> {
+    let Some(network) = &settings.cluster.network else {
+        return Ok(None);
+    };
+    let s3 = listeners::url(settings, "s3", addresses.s3);
+    let capacity = storage::capacity_bytes(settings, store).await;
+    let links = Links::open(network, &settings.data_dir, store, &s3, capacity).await?;
+    Ok(Some(links))
 }
 
 /// Waits for the endpoints to close, up to the deadline.
@@ -368,6 +287,12 @@ async fn close(store: &Store) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use archipel_base::random::SystemRandom;
+    use archipel_storage::Threads;
+    use archipel_storage::engine::Durability;
+
     use crate::config;
 
     use super::*;
@@ -377,7 +302,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
         let settings = config::for_demo(folder.path().to_owned(), any, any, any, any);
-        let mut node = Node::start(settings).await.unwrap();
+        let mut node = Node::start(settings).await.unwrap().unwrap();
         let socket = node.settings.admin.socket.clone();
         assert!(socket.exists());
         node.tasks.spawn(async {});
@@ -385,5 +310,30 @@ mod tests {
         // An error of storage would stand here instead.
         assert!(error.starts_with("an endpoint ended"), "{error}");
         assert!(!socket.exists(), "the node did not stop in order");
+    }
+
+    /// A store that comes back is wiped before its node serves, which may take many minutes.
+    #[tokio::test]
+    async fn a_stop_does_not_wait_for_a_start() {
+        let random = Arc::new(SystemRandom);
+        let store = archipel_cluster::memory_store(random, Threads::Inline).unwrap();
+        let endless = pending::<Result<(), String>>();
+        let mut signals = ["SIGTERM"].into_iter();
+        let stop = async || match signals.next() {
+            Some(signal) => signal,
+            None => pending().await,
+        };
+        let stopped = unless_stopped(endless, stop, close(&store));
+        assert_eq!(stopped.await, Ok(None));
+        let later = store.transact(Durability::Fsync, |_| Ok(()));
+        assert!(later.await.is_err(), "the store is open still");
+    }
+
+    /// A store whose disk hangs does not close in time.
+    #[tokio::test]
+    async fn a_second_signal_ends_a_stop_before_the_start_has_ended() {
+        let endless = pending::<Result<(), String>>();
+        let stopped = unless_stopped(endless, async || "SIGTERM", pending()).await;
+        assert_eq!(stopped, Err(ended_at_once("SIGTERM")));
     }
 }

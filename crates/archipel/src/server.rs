@@ -24,7 +24,9 @@ pub fn run(args: &ServerArgs) -> Result<(), Failure> {
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
     node::runtime()?.block_on(async {
-        let node = Node::start(settings).await.map_err(Failure::new)?;
+        let Some(node) = Node::start(settings).await.map_err(Failure::new)? else {
+            return Ok(());
+        };
         process::tell_ready();
         node.run_until_signal().await.map_err(Failure::new)
     })

@@ -16,7 +16,7 @@ use archipel_storage::{RowReader, Store};
 use crate::config::Settings;
 use crate::identity::Identity;
 use crate::lock::FolderLock;
-use crate::storage;
+use crate::{process, storage};
 
 /// The folder of the snapshots, in the data folder.
 const FOLDER: &str = "snapshots";
@@ -32,11 +32,16 @@ pub fn folder(settings: &Settings) -> PathBuf {
 /// A text for the operator.
 pub async fn create(folder: PathBuf, store: &Store, now_ms: u64) -> Result<SnapshotInfo, String> {
     let status = store.status().await.map_err(|error| error.to_string())?;
-    // The snapshot is in the data folder. It must leave enough space for the metadata.
-    if let Some(free) = status.metadata_free_bytes
-        && free < status.metadata_bytes.saturating_mul(2)
-    {
-        return Err("too little space for a snapshot: it takes as much as the metadata".into());
+    let at = folder.clone();
+    let free = store.blocks().pool().run(move || Ok(free_bytes(&at)));
+    let free = free.await.map_err(|error| error.to_string())?;
+    // It must leave enough space there: for the metadata, if they are on the same file system.
+    if free.is_some_and(|free| free < status.metadata_bytes.saturating_mul(2)) {
+        return Err(format!(
+            "too little space for a snapshot in {}: it takes as much as the metadata, and must leave \
+             as much again",
+            folder.display()
+        ));
     }
     let name = snapshot::name_at(now_ms);
     let made = store.snapshot_to(&folder.join(&name)).await;
@@ -46,8 +51,15 @@ pub async fn create(folder: PathBuf, store: &Store, now_ms: u64) -> Result<Snaps
     made.ok_or_else(|| "the snapshot is missing".into())
 }
 
-/// Removes what interrupted snapshots and restores left in the folders of a node that starts. The folders are locked,
-/// and the metadata is not open yet.
+/// Returns the bytes that may still be written in a folder, which need not be there yet; `None` if
+/// that is not known. Blocks the thread.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let there = folder.ancestors().find(|path| path.exists())?;
+    process::free_bytes(there).ok()
+}
+
+/// Removes what interrupted snapshots and restores left in the folders of a node that starts. The
+/// folders are locked, and the metadata is not open yet.
 pub async fn remove_remains(settings: Arc<Settings>) {
     let remove = move || snapshot::remove_remains(&folder(&settings), &settings.metadata_dir);
     let removed = tokio::task::spawn_blocking(remove).await;
@@ -175,4 +187,25 @@ fn inspect(
             report.problems
         )),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    /// The metadata may be on another disk, with much space. Nothing can be written to `/proc`.
+    #[tokio::test]
+    async fn a_snapshot_needs_space_where_it_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let settings = config::for_demo(folder.path().to_owned(), any, any, any, any);
+        let identity = Identity::load(folder.path()).unwrap();
+        let storage = storage::open(Arc::new(settings), &identity).await.unwrap();
+        let store = storage.store;
+        let refused = create("/proc/snapshots".into(), &store, 1).await;
+        assert!(refused.unwrap_err().contains("too little space"));
+        create(folder.path().join(FOLDER), &store, 2).await.unwrap();
+        store.close().await.unwrap();
+    }
 }

@@ -18,7 +18,6 @@ use futures_util::future::BoxFuture;
 
 use crate::acme::Acme;
 use crate::config::{Settings, Transport, durability_name};
-use crate::disks;
 use crate::identity::Identity;
 use crate::listeners::{self, Addresses};
 use crate::network::Links;
@@ -57,10 +56,10 @@ impl NodeView {
         acme: Option<Acme>,
     ) -> NodeView {
         NodeView {
-            shared_disks: disks::on_one_file_system(&settings.disks),
             settings,
             store: storage.store,
             numbers: storage.disk_numbers,
+            shared_disks: storage.shared_disks,
             node_id: identity.node_id(),
             addresses,
             started_ms: clock.now_millis(),
@@ -75,9 +74,7 @@ impl NodeView {
     }
 
     async fn look(&self) -> NodeStatus {
-        let blocks = self.store.blocks().clone();
-        let disks = self.store.blocks().pool().run(move || Ok(blocks.disks()));
-        let disks = disks.await;
+        let disks = self.store.blocks().ask_disks().await;
         let mut status = NodeStatus {
             node_id: self.node_id.clone(),
             version: version::VERSION.into(),

@@ -24,13 +24,15 @@ const THREADS_PER_CORE: usize = 4;
 /// empty.
 const SCRATCH_FOLDER: &str = "scratch";
 
-/// The node's storage, and the numbers of the disks in the settings.
+/// The node's storage, with the numbers of the disks in the settings and the warnings about them.
 #[derive(Clone)]
 pub struct Storage {
     /// The store.
     pub store: Store,
     /// The numbers of the disks in the settings, in their order.
     pub disk_numbers: Vec<u16>,
+    /// Warnings about disks on one file system.
+    pub shared_disks: Vec<String>,
 }
 
 /// Opens the storage. Takes as long as recovery takes.
@@ -55,6 +57,7 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
         let storage = Storage {
             store,
             disk_numbers,
+            shared_disks: disks::on_one_file_system(&settings.disks),
         };
         Ok::<_, String>((storage, needed))
     };
@@ -63,7 +66,8 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
     identity.keep(&data_dir)?;
     match needed {
         None => Ok(storage),
-        // Most likely the operator forgot it. Without it, its objects would have a replica less, or none.
+        // Most likely the operator forgot it. Without it, its objects would have a replica less, or
+        // none.
         Some(why) => {
             let closed = storage.store.close().await;
             closed.map_err(|error| cannot(&error))?;

@@ -1,6 +1,7 @@
 //! Tests of a node's identity: its key, its folder, its disks, its socket.
 
 mod disks;
+mod numbers;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

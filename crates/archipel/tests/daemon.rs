@@ -17,6 +17,8 @@ use serde_json::Value;
 mod cluster;
 #[path = "daemon/k2v_example.rs"]
 mod k2v_example;
+#[path = "daemon/single.rs"]
+mod single;
 
 /// The time limit of a process. A test then gives up and kills it.
 const BOUND: Duration = Duration::from_secs(60);

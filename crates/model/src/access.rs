@@ -18,8 +18,8 @@ use crate::identity::Subject;
 #[serde(from = "StoredPolicy", into = "StoredPolicy")]
 pub struct BucketPolicy {
     text: String,
-    /// The access keys, users and roles that the policy names, each with its incarnation. A key that
-    /// is deleted and imported again under its id is not the one that the policy named.
+    /// The access keys, users and roles that the policy names, each with its incarnation. A key
+    /// that is deleted and imported again under its id is not the one that the policy named.
     keys: BTreeMap<String, Id>,
     policy: Arc<Policy>,
 }
@@ -104,7 +104,8 @@ impl Bucket {
         }
     }
 
-    /// Returns the principal for which this bucket's policy takes a subject, or an anonymous client.
+    /// Returns the principal for which this bucket's policy takes a subject, or an anonymous
+    /// client.
     pub fn principal<'a>(
         &'a self,
         subject: Option<&'a Subject>,
@@ -154,18 +155,6 @@ impl Bucket {
 }
 
 impl Model {
-    /// Creates a bucket in which access control lists do not count: see
-    /// [`create_bucket_with`](Model::create_bucket_with).
-    #[boxed]
-    pub async fn create_bucket(
-        &self,
-        name: &str,
-        owner: Option<&str>,
-    ) -> Result<Arc<Bucket>, Error> {
-        let enforced = Ownership::BucketOwnerEnforced;
-        self.create_bucket_with(name, owner, enforced, false).await
-    }
-
     /// Sets or removes a bucket's policy.
     ///
     /// # Errors
@@ -177,7 +166,25 @@ impl Model {
         bucket: &Bucket,
         policy: Option<BucketPolicy>,
     ) -> Result<(), Error> {
+        self.set_policy_if(bucket, policy, |_| true).await
+    }
+
+    /// Sets or removes a bucket's policy as [`set_policy`](Model::set_policy) does, if the one so
+    /// far passes the test.
+    ///
+    /// # Errors
+    /// Those of [`set_policy`](Model::set_policy); [`Error::PreconditionFailed`] if it does not
+    /// pass.
+    pub async fn set_policy_if(
+        &self,
+        bucket: &Bucket,
+        policy: Option<BucketPolicy>,
+        test: impl Fn(Option<&BucketPolicy>) -> bool + Send + Sync,
+    ) -> Result<(), Error> {
         self.change_row(bucket, move |bucket| {
+            if !test(bucket.policy.as_ref()) {
+                return Err(Error::PreconditionFailed);
+            }
             if let Some(policy) = &policy {
                 bucket.check_policy(policy.policy())?;
             }
@@ -280,7 +287,8 @@ impl Model {
         .map(|_| ())
     }
 
-    /// Blocks public access to a bucket, and removes its policy if that is `published`, in one change.
+    /// Blocks public access to a bucket, and removes its policy if that is `published`, in one
+    /// change.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`].

@@ -10,6 +10,7 @@ mod empty;
 mod identities;
 mod keys;
 mod leases;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -24,13 +25,11 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use crate::bucket::{AccessKey, Bucket, CorsRule, Grant, GrantChange, Named, Permissions};
+use crate::bucket::{AccessKey, Bucket, Grant, GrantChange, Named, Permissions};
 use crate::error::{Error, damaged_row};
-use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
-use crate::object::Tags;
+use crate::fence::FenceState;
 use crate::quota::Usage;
 use crate::rowkeys;
-use crate::website::Website;
 use crate::{Model, detached};
 
 pub(crate) use cache::{Cached, Control};
@@ -124,8 +123,9 @@ impl Model {
             .await?
     }
 
-    /// Deletes an empty bucket: this one, and no other that has its name by then. GC drops its uploads
-    /// in the background. It goes on if its caller goes away: closed fences would hold up writers.
+    /// Deletes an empty bucket: this one, and no other that has its name by then. GC drops its
+    /// uploads in the background. It goes on if its caller goes away: closed fences would hold up
+    /// writers.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`]; [`Error::Conflict`] if another operation
@@ -144,7 +144,7 @@ impl Model {
     /// Closes the fences of a bucket. Deletes it if it is empty then; else opens them again.
     async fn delete_to_the_end(&self, bucket: &Bucket) -> Result<(), Error> {
         let held = self.take_token(bucket, |_| Ok(())).await?;
-        let empty = match self.set_fences(&held, false).await {
+        let empty = match self.set_fences(&held, FenceState::Closed).await {
             Ok(()) => self.is_empty_behind_fences(&held).await,
             Err(error) => Err(error),
         };
@@ -180,8 +180,9 @@ impl Model {
         .await
     }
 
-    /// Changes a bucket's row and then the cache, unless `change` fails. A bucket that was deleted is not
-    /// mistaken for one that has its name now: who may change the one may not change the other.
+    /// Changes a bucket's row and then the cache, unless `change` fails. A bucket that was deleted
+    /// is not mistaken for one that has its name now: who may change the one may not change the
+    /// other.
     pub(crate) async fn change_row(
         &self,
         bucket: &Bucket,
@@ -189,18 +190,19 @@ impl Model {
     ) -> Result<Arc<Bucket>, Error> {
         let (id, row_key) = (bucket.id, rowkeys::bucket(&bucket.name));
         let how = WriteOptions::durable(Durability::Fsync);
-        self.cluster()
-            .update(&row_key, how, move |current| {
-                match current.map(|v| Named::bucket(&v.metadata)) {
-                    Some(Ok(Some(mut bucket))) if bucket.id == id => match change(&mut bucket) {
-                        Ok(()) => Decision::Write(Some(row(codec::encode(&bucket)))),
-                        Err(error) => Decision::Abort(error),
-                    },
-                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
-                    _ => Decision::Abort(Error::NoSuchBucket),
-                }
-            })
-            .await??;
+        let changed = self.cluster().update(&row_key, how, move |current| {
+            match current.map(|v| Named::bucket(&v.metadata)) {
+                Some(Ok(Some(mut bucket))) if bucket.id == id => match change(&mut bucket) {
+                    Ok(()) => Decision::Write(Some(row(codec::encode(&bucket)))),
+                    Err(error) => Decision::Abort(error),
+                },
+                Some(Err(error)) => Decision::Abort(damaged_row(error)),
+                _ => Decision::Abort(Error::NoSuchBucket),
+            }
+        });
+        let changed = changed.await?;
+        self.renew_if_refused(&row_key, &changed).await;
+        changed?;
         let metadata = self.changed(&row_key).await?;
         let changed = metadata.map(|metadata| Named::bucket(&metadata).map_err(damaged_row));
         let changed = changed
@@ -208,85 +210,6 @@ impl Model {
             .flatten()
             .filter(|bucket| bucket.id == id);
         changed.map(Arc::new).ok_or(Error::NoSuchBucket)
-    }
-
-    /// Sets a bucket's CORS rules. An empty list disables CORS.
-    #[boxed]
-    pub async fn set_cors(
-        &self,
-        bucket: &Bucket,
-        rules: Vec<CorsRule>,
-    ) -> Result<Arc<Bucket>, Error> {
-        self.change_bucket(bucket, move |bucket| bucket.cors = rules.clone())
-            .await
-    }
-
-    /// Sets a bucket's tags.
-    #[boxed]
-    pub async fn set_bucket_tags(&self, bucket: &Bucket, tags: Tags) -> Result<(), Error> {
-        self.change_bucket(bucket, move |bucket| bucket.tags = tags.clone())
-            .await
-            .map(|_| ())
-    }
-
-    /// Changes a bucket's tags, unless `change` fails.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchBucket`]; those of `change`.
-    pub async fn change_bucket_tags(
-        &self,
-        bucket: &Bucket,
-        change: impl Fn(&mut Tags) -> Result<(), Error> + Send + Sync,
-    ) -> Result<(), Error> {
-        let changed = self.change_row(bucket, move |row| change(&mut row.tags));
-        changed.await.map(|_| ())
-    }
-
-    /// Sets a bucket's website. `None` ends it. `change` gets the website so far.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchBucket`].
-    pub async fn set_website(
-        &self,
-        bucket: &Bucket,
-        change: impl Fn(Option<&Website>) -> Option<Website> + Send + Sync,
-    ) -> Result<Arc<Bucket>, Error> {
-        self.change_bucket(bucket, move |bucket| {
-            bucket.website = change(bucket.website.as_ref());
-        })
-        .await
-    }
-
-    /// Sets a bucket's lifecycle configuration; `None` removes it. Rules without a name get one.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchBucket`]; [`Error::TooLarge`].
-    #[boxed]
-    pub async fn set_lifecycle(
-        &self,
-        bucket: &Bucket,
-        mut lifecycle: Option<Lifecycle>,
-    ) -> Result<Arc<Bucket>, Error> {
-        if let Some(lifecycle) = &mut lifecycle {
-            for rule in lifecycle.rules.iter_mut().filter(|r| r.id.is_empty()) {
-                rule.id = self.random_id().to_string();
-            }
-            if codec::encode(lifecycle).len() > MAX_STORED_BYTES {
-                return Err(Error::TooLarge);
-            }
-        }
-        self.change_bucket(bucket, move |bucket| bucket.lifecycle = lifecycle.clone())
-            .await
-    }
-
-    /// Sets a bucket's durability. If `buffered` is true, writes are acknowledged before they are
-    /// on stable storage. `None` restores the node's setting.
-    #[boxed]
-    pub async fn set_buffered(&self, name: &str, buffered: Option<bool>) -> Result<(), Error> {
-        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        self.change_bucket(&bucket, move |bucket| bucket.buffered = buffered)
-            .await
-            .map(|_| ())
     }
 
     /// Sets an access key's permissions for a bucket. Empty permissions remove the grant.
@@ -338,6 +261,17 @@ impl Model {
         let bucket = changed.await?;
         let permissions = bucket.permissions(&key);
         Ok((bucket, permissions))
+    }
+
+    /// Reads a row into the cache if a condition refused a change of it: the client judged by what
+    /// the cache said, and looks again.
+    pub(crate) async fn renew_if_refused(&self, row: &RowKey, changed: &Result<(), Error>) {
+        if *changed != Err(Error::PreconditionFailed) {
+            return;
+        }
+        if let Err(error) = self.reread(&row.key).await {
+            tracing::debug!(%error, "the row of a refused change cannot be read");
+        }
     }
 
     /// Returns the number of objects and bytes in a bucket.

@@ -7,8 +7,8 @@
 //! - A removal is a conditional write. It is judged on the chosen version: it must be the version
 //!   that the walk saw, and the rules must still make it expire. So two nodes that walk the same
 //!   rows, and a replica that lags, remove nothing else.
-//! - Where there are versions, the removal of an object writes a delete marker. A version is removed
-//!   only if it is not current, and a marker only if the key has no other version.
+//! - Where there are versions, the removal of an object writes a delete marker. A version is
+//!   removed only if it is not current, and a marker only if the key has no other version.
 //! - Nothing removes a version that object lock protects.
 //! - Nothing expires before the node knows the time.
 //! - A walk that a restart interrupts goes on where it was.
@@ -32,6 +32,7 @@ use bytes::Bytes;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
+use crate::lock::Governance;
 use crate::object::ObjectHead;
 use crate::owner::Owner;
 use crate::rowkeys;
@@ -77,7 +78,7 @@ impl Model {
         ExpiryStatus {
             day_ms,
             waiting: asked.answered < asked.walks,
-            ..*self.inner.expiry.status.lock()
+            ..self.inner.expiry.status.lock().clone()
         }
     }
 
@@ -98,8 +99,8 @@ impl Model {
         }
     }
 
-    /// Applies all rules once more on this node, as soon as the walk under way, if there is one, has
-    /// ended.
+    /// Applies all rules once more on this node, as soon as the walk under way, if there is one,
+    /// has ended.
     pub fn start_expiry(&self) {
         let expiry = &self.inner.expiry;
         expiry.asked.lock().walks += 1;
@@ -126,9 +127,25 @@ impl Model {
     /// Walks what has not been walked today under the present rules. Does nothing while the time is
     /// not known.
     pub(crate) async fn expire_what_is_due(&self, progress: &mut Progress) -> Result<(), Error> {
-        if !self.cluster().is_in_layout() || !self.cluster().is_time_known() {
-            return Ok(());
-        }
+        let why = match (
+            self.cluster().is_in_layout(),
+            self.cluster().is_time_known(),
+        ) {
+            (false, _) => Some("this node is in no layout"),
+            (true, false) => Some("this node does not know the time yet"),
+            (true, true) => None,
+        };
+        let walked = match why {
+            Some(_) => Ok(()),
+            None => self.walk_what_is_due(progress).await,
+        };
+        let error = walked.as_ref().err().map(ToString::to_string);
+        let trouble = why.map(str::to_owned).or(error);
+        self.inner.expiry.change(|status| status.trouble = trouble);
+        walked
+    }
+
+    async fn walk_what_is_due(&self, progress: &mut Progress) -> Result<(), Error> {
         let day = self.now_ms() / self.day_ms();
         if self.is_expiry_stopped() {
             return Ok(());
@@ -143,6 +160,11 @@ impl Model {
             status.next_ms = next_ms;
         });
         if due.is_empty() {
+            // Parts that an earlier walk left are not left of this one.
+            if self.inner.expiry.asked.lock().answered < walks {
+                let none = |status: &mut ExpiryStatus| (status.parts, status.parts_done) = (0, 0);
+                self.inner.expiry.change(none);
+            }
             self.inner.expiry.answer(walks);
             return Ok(());
         }
@@ -150,17 +172,20 @@ impl Model {
             status.running = true;
             status.began_ms = self.now_ms();
             (status.parts, status.parts_done) = (due.len() as u64, 0);
+            (status.failed_before, status.trouble) = (status.counts.failed, None);
         });
         self.inner.expiry.answer(walks);
         let walked = self.walk_all(due, &rules, progress).await;
         self.inner.expiry.change(|status| {
             status.running = false;
             status.ended_ms = self.now_ms();
+            status.trouble = walked.as_ref().err().map(ToString::to_string);
         });
         walked
     }
 
-    /// Returns the active rules, as the cache has them. `walks` is how many times a walk was asked for.
+    /// Returns the active rules, as the cache has them. `walks` is how many times a walk was asked
+    /// for.
     fn present_rules(&self, day: u64, walks: u64) -> Result<Rules, Error> {
         let epoch = self.cluster().epoch().map_or(0, |epoch| epoch.config.epoch);
         let number = |number: u64| number.to_be_bytes().to_vec();
@@ -297,7 +322,8 @@ impl Model {
         let rules = bucket.lifecycle.as_ref();
         let needed =
             rules.and_then(|rules| rules.noncurrent(&one.key, head, one.since_ms, now, day));
-        !head.lock.protects(now, false) && needed.is_some_and(|needed| one.newer >= needed)
+        !head.lock.protects(now, Governance::Respect)
+            && needed.is_some_and(|needed| one.newer >= needed)
     }
 
     fn count_expiry(&self, count: impl FnOnce(&mut ExpiryCounts)) {
@@ -305,8 +331,8 @@ impl Model {
     }
 }
 
-/// Returns the objects, current delete markers and uploads among some rows. What cannot be decoded is
-/// for repair, or for a later release.
+/// Returns the objects, current delete markers and uploads among some rows. What cannot be decoded
+/// is for repair, or for a later release.
 fn seen_in(rows: &[(Bytes, RowMetadata)]) -> Vec<Seen> {
     let seen = |(key, row): &(Bytes, RowMetadata)| match rowkeys::owner_of(key) {
         Some(Owner::Object { key, .. }) => {

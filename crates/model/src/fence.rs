@@ -6,11 +6,11 @@
 //! the write's transaction. So once closed fences are chosen, no node acknowledges another write,
 //! and a bucket that is found empty after that stays empty.
 //!
-//! A fence also holds the **generation** of the settings that decide what a write stores: versioning
-//! and object lock. A write of an object names the generation that it follows, and a fence of
-//! another generation refuses it. The node then reads the bucket again and follows its new settings.
-//! So a change of these settings counts for every write that begins after the change was answered,
-//! also on nodes that have not heard of it.
+//! A fence also holds the **generation** of the settings that decide what a write stores:
+//! versioning and object lock. A write of an object names the generation that it follows, and a
+//! fence of another generation refuses it. The node then reads the bucket again and follows its new
+//! settings. So a change of these settings counts for every write that begins after the change was
+//! answered, also on nodes that have not heard of it.
 //!
 //! A fence also holds the partition's share of the bucket's [quota](crate::quota).
 //!
@@ -42,6 +42,13 @@ pub(crate) const TOKEN_MS: u64 = 30_000;
 pub(crate) const RETRIES: u32 = 20;
 /// The pause before each retry.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+/// The state that an operation gives to fences.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FenceState {
+    Open,
+    Closed,
+}
 
 /// The row of a write fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -99,19 +106,19 @@ impl Model {
         }
     }
 
-    /// Returns the same fence for a write of something else, which the settings and the quota do not
-    /// concern.
+    /// Returns the same fence for a write of something else, which the settings and the quota do
+    /// not concern.
     pub(crate) fn open_fence_of(&self, bucket: &Id, row: &RowKey) -> Guard {
         Guard::of(rowkeys::write_fence(row.partition, bucket)).unlimited()
     }
 
     /// Returns the bucket as it is, before a commit that a fence refused is tried again. Waits if
-    /// another operation sets the fences. Opens them if they should not be closed, and makes room for
-    /// what the commit is `adding` to the bucket.
+    /// another operation sets the fences. Opens them if they should not be closed, and makes room
+    /// for what the commit is `adding` to the bucket.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::QuotaExceeded`]; [`Error::Busy`] if the
-    /// other operation takes longer than all `retries`.
+    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::QuotaExceeded`]; [`Error::Busy`] if
+    /// the other operation takes longer than all `retries`.
     pub(crate) async fn on_closed_fence(
         &self,
         bucket: &Bucket,
@@ -130,8 +137,8 @@ impl Model {
             if let (Some(limit), Some(adding)) = (current.limit(), adding) {
                 return self.make_room(current, limit, adding, retries).await;
             }
-            // At least one try follows each opening, and replicas that refuse an open fence again and
-            // again are not asked for ever.
+            // At least one try follows each opening, and replicas that refuse an open fence again
+            // and again are not asked for ever.
             match self.open_fences(&current).await {
                 Ok(()) if retries <= RETRIES => return Ok(current),
                 Ok(()) | Err(Error::Conflict) => {}
@@ -147,8 +154,8 @@ impl Model {
         Err(Error::Busy(why.into()))
     }
 
-    /// Takes the bucket's token, opens all fences, and releases the token. A caller that goes away does
-    /// not stop it.
+    /// Takes the bucket's token, opens all fences, and releases the token. A caller that goes away
+    /// does not stop it.
     pub(crate) async fn open_fences(&self, bucket: &Bucket) -> Result<(), Error> {
         let (model, bucket) = (self.clone(), bucket.clone());
         let opened = async move { model.open_fences_now(&bucket).await };
@@ -161,7 +168,7 @@ impl Model {
             return Ok(());
         }
         let held = self.take_token(bucket, |_| Ok(())).await?;
-        let opened = self.set_fences(&held, true).await;
+        let opened = self.set_fences(&held, FenceState::Open).await;
         self.release_token_or_wait(&held).await;
         opened
     }
@@ -205,7 +212,7 @@ impl Model {
                 taken => break taken?,
             }
         };
-        let set = self.set_fences(&held, true).await;
+        let set = self.set_fences(&held, FenceState::Open).await;
         self.release_token_or_wait(&held).await;
         set.map(|()| held)
     }
@@ -214,8 +221,8 @@ impl Model {
     /// bucket after that.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if another operation has the token; the error of
-    /// `change`.
+    /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if another operation has the token; the error
+    /// of `change`.
     pub(crate) async fn take_token(
         &self,
         bucket: &Bucket,
@@ -242,16 +249,16 @@ impl Model {
         self.release_token_with(held, |_| ()).await
     }
 
-    /// Releases a fencing token after its work, also if that failed: the next writer then sets the fences
-    /// at once. If the token cannot be released, others take it over when it has timed out.
+    /// Releases a fencing token after its work, also if that failed: the next writer then sets the
+    /// fences at once. If the token cannot be released, others take it over when it has timed out.
     pub(crate) async fn release_token_or_wait(&self, held: &Bucket) {
         if let Err(error) = self.release_token(held).await {
             tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
         }
     }
 
-    /// Releases a fencing token with another change of the row, unless another operation has taken a
-    /// later one.
+    /// Releases a fencing token with another change of the row, unless another operation has taken
+    /// a later one.
     pub(crate) async fn release_token_with(
         &self,
         held: &Bucket,
@@ -273,26 +280,25 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::Conflict`] if a fence has seen a later token.
-    pub(crate) async fn set_fences(&self, held: &Bucket, open: bool) -> Result<(), Error> {
-        match held.limit().filter(|_| open) {
+    pub(crate) async fn set_fences(&self, held: &Bucket, to: FenceState) -> Result<(), Error> {
+        match held.limit().filter(|_| to == FenceState::Open) {
             Some(limit) => self.share_out(held, limit, None).await,
-            None => self.set_each_fence(held, open, |_| None).await,
+            None => self.set_each_fence(held, to, |_| None).await,
         }
     }
 
-    /// Opens or closes all fences of a bucket. `share` returns the share of a partition, by its
-    /// place among the bucket's partitions.
+    /// Does the same with a share for each partition, by its place among the bucket's partitions.
     pub(crate) async fn set_each_fence(
         &self,
         held: &Bucket,
-        open: bool,
+        to: FenceState,
         share: impl Fn(usize) -> Option<Share>,
     ) -> Result<(), Error> {
         let partitions = rowkeys::bucket_partitions(self.cluster(), &held.id);
         let all = partitions.into_iter().enumerate().map(|(at, partition)| {
             let fence = WriteFence {
                 token: held.token.number,
-                open,
+                open: to == FenceState::Open,
                 generation: held.generation,
                 share: share(at),
             };
@@ -324,8 +330,8 @@ impl Model {
             .await?
     }
 
-    /// Runs a read of an object, and retries it while a write fence is closed: a read must not answer
-    /// with a write that was never acknowledged and that the bucket's deletion does not see.
+    /// Runs a read of an object, and retries it while a write fence is closed: a read must not
+    /// answer with a write that was never acknowledged and that the bucket's deletion does not see.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::Unavailable`] if its deletion takes

@@ -1,4 +1,5 @@
-//! The operations that replicas refuse, so that a protected version stays: see [`lock`](crate::lock).
+//! The operations that replicas refuse, so that a protected version stays: see
+//! [`lock`](crate::lock).
 
 use archipel_base::codec;
 use archipel_storage::Value;
@@ -23,7 +24,7 @@ pub fn refuses(version: &Value, what: &[u8], now_ms: u64) -> bool {
         return true;
     };
     match what {
-        Taking::Version { bypass } => lock.protects(now_ms, bypass),
-        Taking::Retention { new, bypass } => !lock.may_become(new, now_ms, bypass),
+        Taking::Version { governance } => lock.protects(now_ms, governance),
+        Taking::Retention { new, governance } => !lock.may_become(new, now_ms, governance),
     }
 }

@@ -12,7 +12,8 @@
 //! - A grant counts for one incarnation of an access key. A key that is deleted and imported again
 //!   gets no old grant back.
 //!
-//! A module in the singular (`upload`) defines data, the one in the plural (`uploads`) the operations.
+//! A module in the singular (`upload`) defines data, the one in the plural (`uploads`) the
+//! operations.
 //!
 //! | data | what it holds |
 //! |---|---|
@@ -107,7 +108,7 @@ pub use bucket::{
     AccessKey, Alias, Bucket, CorsRule, GrantChange, Permissions, Secret, check_bucket_name,
 };
 pub use checksum::{Checksum, ChecksumKind};
-pub use cipher::{CustomerKey, DataKey, Encryption, EncryptionKind};
+pub use cipher::{BlockedEncryption, CustomerKey, DataKey, Encryption, EncryptionKind};
 pub use control::check_access_key;
 pub use encryption::keyring::RingSecrets;
 pub use encryption::rotation::{KnownRing, RingKeyStatus, RingStatus, SweepCounts};
@@ -126,8 +127,8 @@ pub use lifecycle::{
 pub use listing::versions::{VersionEntry, VersionListing, VersionQuery};
 pub use listing::{ListEntry, ListQuery, Listing};
 pub use lock::{
-    BucketLock, DefaultRetention, MAX_RETENTION_DAYS, ObjectLock, Retention, RetentionMode,
-    RetentionPeriod,
+    BucketLock, DefaultRetention, Governance, MAX_RETENTION_DAYS, ObjectLock, Retention,
+    RetentionMode, RetentionPeriod,
 };
 pub use notification::{Notification, NotificationKind, NotificationRule};
 pub use object::{Condition, LockChange, Marker, ObjectHead, ObjectMeta, Predicate, Tags};
@@ -368,8 +369,8 @@ impl Model {
     }
 }
 
-/// Runs work in a task of its own, so that a caller that goes away does not stop it half-way. `does`
-/// says what the work does, as in "deletes an access key".
+/// Runs work in a task of its own, so that a caller that goes away does not stop it half-way.
+/// `does` says what the work does, as in "deletes an access key".
 pub(crate) async fn detached<T: Send + 'static>(
     does: &str,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,

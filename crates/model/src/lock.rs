@@ -39,9 +39,35 @@ impl Retention {
         self.until_ms > now_ms
     }
 
-    /// Returns true if `bypass` lifts the retention.
-    fn yields(&self, bypass: bool) -> bool {
-        bypass && self.mode == RetentionMode::Governance
+    /// Returns true if a bypass of governance lifts the retention.
+    fn yields(&self, governance: Governance) -> bool {
+        governance == Governance::Bypass && self.mode == RetentionMode::Governance
+    }
+}
+
+/// The effect of retentions under governance on a caller. Its encoding is a boolean, true for a
+/// bypass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "bool", into = "bool")]
+pub enum Governance {
+    /// They protect.
+    Respect,
+    /// The caller bypasses them, and may do so.
+    Bypass,
+}
+
+impl From<bool> for Governance {
+    fn from(bypasses: bool) -> Governance {
+        match bypasses {
+            true => Governance::Bypass,
+            false => Governance::Respect,
+        }
+    }
+}
+
+impl From<Governance> for bool {
+    fn from(governance: Governance) -> bool {
+        governance == Governance::Bypass
     }
 }
 
@@ -62,23 +88,22 @@ impl ObjectLock {
         *self == ObjectLock::default()
     }
 
-    /// Returns true if the version must not be deleted now. `bypass` is true if the caller bypasses
-    /// governance and may do so.
-    pub fn protects(&self, now_ms: u64, bypass: bool) -> bool {
+    /// Returns true if the version must not be deleted now.
+    pub fn protects(&self, now_ms: u64, governance: Governance) -> bool {
         let retained = self
             .retention
-            .is_some_and(|retention| retention.is_active(now_ms) && !retention.yields(bypass));
+            .is_some_and(|retention| retention.is_active(now_ms) && !retention.yields(governance));
         retained || self.legal_hold == Some(true)
     }
 
     /// Returns true if the retention may be replaced by `new` now. Everybody may prolong a
     /// retention. Only a bypass of governance may shorten, remove or convert one.
-    pub fn may_become(&self, new: Option<Retention>, now_ms: u64, bypass: bool) -> bool {
+    pub fn may_become(&self, new: Option<Retention>, now_ms: u64, governance: Governance) -> bool {
         let Some(old) = self.retention.filter(|old| old.is_active(now_ms)) else {
             return true;
         };
         let prolongs = new.is_some_and(|new| new.mode == old.mode && new.until_ms >= old.until_ms);
-        prolongs || old.yields(bypass)
+        prolongs || old.yields(governance)
     }
 }
 
@@ -88,9 +113,9 @@ pub(crate) enum Taking {
     /// The version itself.
     #[serde(rename = "v")]
     Version {
-        /// True if the caller bypasses governance and may do so.
+        /// The effect of governance on the caller.
         #[serde(rename = "b")]
-        bypass: bool,
+        governance: Governance,
     },
     /// The retention, for another one or none.
     #[serde(rename = "r")]
@@ -98,9 +123,9 @@ pub(crate) enum Taking {
         /// The new retention.
         #[serde(rename = "n")]
         new: Option<Retention>,
-        /// True if the caller bypasses governance and may do so.
+        /// The effect of governance on the caller.
         #[serde(rename = "b")]
-        bypass: bool,
+        governance: Governance,
     },
 }
 

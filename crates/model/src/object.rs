@@ -11,7 +11,7 @@ use crate::checksum::Checksum;
 use crate::cipher::Encryption;
 use crate::error::Error;
 use crate::form::ContentForm;
-use crate::lock::{ObjectLock, Retention};
+use crate::lock::{Governance, ObjectLock, Retention};
 use crate::version::VersionId;
 
 /// The tags of an object or a bucket: keys and values, in the order in which they were given.
@@ -141,18 +141,14 @@ impl Marker {
 /// A change of a version's protection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockChange {
-    /// Replaces the retention.
-    Retention {
-        /// The new one; `None` for none.
-        retention: Option<Retention>,
-        /// True if the caller bypasses governance and may do so.
-        bypass: bool,
-    },
+    /// Replaces the retention, by one or by none. A caller may bypass governance.
+    Retention(Option<Retention>, Governance),
     /// Sets or lifts the legal hold.
     LegalHold(bool),
 }
 
-/// A test of the current object, or of `None` if there is none or a delete marker. It is atomic with the write.
+/// A test of the current object, or of `None` if there is none or a delete marker. It is atomic
+/// with the write.
 pub type Predicate = Arc<dyn Fn(Option<&ObjectHead>) -> Result<(), Error> + Send + Sync>;
 
 /// The condition under which a write takes effect.

@@ -15,6 +15,7 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::Error;
+use crate::events::Trigger;
 use crate::form::ContentForm;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::owner::Owner;
@@ -190,12 +191,13 @@ impl Model {
                 None => fence.unlimited(),
             };
             let happening = change.happening(is_marker);
+            let trigger = Trigger::of_change(change.background);
             let how = WriteOptions {
                 guards: vec![guard],
                 yields: change.yields,
                 upload: change.upload,
                 background: change.background,
-                companions: self.events_of(bucket, row, happening, change.background),
+                companions: self.events_of(bucket, row, happening, trigger),
                 ..WriteOptions::durable(change.durability)
             };
             let at = match condition {
@@ -231,7 +233,8 @@ impl Model {
         let put = put.await??;
         let bucket = put.bucket.as_deref().unwrap_or(change.bucket);
         let (happening, written) = (change.happening(put.is_marker), (put.at, put.id));
-        self.tell_listeners(bucket, change.row, happening, change.background, written);
+        let trigger = Trigger::of_change(change.background);
+        self.tell_listeners(bucket, change.row, happening, trigger, written);
         self.wake_gc();
         Ok(put)
     }
@@ -328,7 +331,8 @@ impl Model {
         self.delete_as(bucket, key, condition, false).await
     }
 
-    /// Deletes an object as [`delete_object`](Model::delete_object) does, as work that no client waits for.
+    /// Deletes an object as [`delete_object`](Model::delete_object) does, as work that no client
+    /// waits for.
     pub(crate) async fn delete_object_in_background(
         &self,
         bucket: &Bucket,

@@ -1,19 +1,20 @@
 //! Room in buckets with a [quota](crate::quota).
 //!
-//! Each write fence of a bucket holds the **share** of its partition. A replica refuses a write that
-//! would lift its own counter above the share, in the transaction of the write. So a write within
-//! the shares costs no round trip more than one into a bucket without a quota.
+//! Each write fence of a bucket holds the **share** of its partition. A replica refuses a write
+//! that would lift its own counter above the share, in the transaction of the write. So a write
+//! within the shares costs no round trip more than one into a bucket without a quota.
 //!
 //! A write that a share refuses makes the node count the bucket. If the write fits the quota, the
 //! node **shares out** the quota again: it takes the bucket's fencing token, takes all room back,
 //! counts behind the fences, and sets the new shares under a new generation. The shares never come
 //! to more than the quota.
 //!
-//! A bucket may hold as much as the lower one of its own quota and its part of its user's quota: see `user`.
+//! A bucket may hold as much as the lower one of its own quota and its part of its user's quota:
+//! see `user`.
 //!
 //! Each replica keeps the share exactly. While replicas hold different rows, a partition may hold
-//! more than each of them: with three replicas, A may hold the rows 1 and 2, B the rows 2 and 3, and C
-//! the rows 1 and 3. See `docs/quotas.md` for the bound.
+//! more than each of them: with three replicas, A may hold the rows 1 and 2, B the rows 2 and 3,
+//! and C the rows 1 and 3. See `docs/quotas.md` for the bound.
 
 mod user;
 
@@ -25,7 +26,7 @@ use futures_util::future::try_join_all;
 
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::fence::{PAUSE, RETRIES};
+use crate::fence::{FenceState, PAUSE, RETRIES};
 use crate::identity::User;
 use crate::quota::{Adding, Quota, Share, Usage};
 use crate::rowkeys;
@@ -54,7 +55,8 @@ pub struct Filled {
     pub users: Vec<Fill>,
 }
 
-/// The most quotas of each kind that are counted for metrics: each is a series in the store of metrics.
+/// The most quotas of each kind that are counted for metrics: each is a series in the store of
+/// metrics.
 const MAX_COUNTED: usize = 500;
 
 /// The interval at which quotas are counted for metrics.
@@ -104,14 +106,14 @@ impl Model {
         .await
     }
 
-    /// Returns quotas and what was used of them within the last minutes: of the first 500 buckets and users
-    /// by name that have a quota.
+    /// Returns quotas and what was used of them within the last minutes: of the first 500 buckets
+    /// and users by name that have a quota.
     pub fn filled_quotas(&self) -> Filled {
         self.inner.quotas.lock().clone()
     }
 
-    /// Counts what is used of quotas, again and again, and divides those of users where that is due. Run it in a task
-    /// of its own.
+    /// Counts what is used of quotas, again and again, and divides those of users where that is
+    /// due. Run it in a task of its own.
     #[boxed]
     pub async fn count_quotas_forever(&self) {
         loop {
@@ -161,8 +163,8 @@ impl Model {
         try_join_all(partitions.into_iter().map(count)).await
     }
 
-    /// Opens all fences of a bucket with shares of its quota. `held` is the bucket as it was when the
-    /// token was taken.
+    /// Opens all fences of a bucket with shares of its quota. `held` is the bucket as it was when
+    /// the token was taken.
     pub(crate) async fn share_out(
         &self,
         held: &Bucket,
@@ -171,20 +173,21 @@ impl Model {
     ) -> Result<(), Error> {
         // A write that is accepted between the count and the new shares would be in no share. So
         // nothing is accepted in between.
-        self.set_each_fence(held, true, |_| Some(Share::NONE))
+        self.set_each_fence(held, FenceState::Open, |_| Some(Share::NONE))
             .await?;
         let counted = self.count_bucket(held).await?;
         let used: Vec<Usage> = counted.iter().map(|counted| counted.most).collect();
         let shares = quota.shares(&used, wanted);
         let share = |at: usize| shares.get(at).copied();
-        self.set_each_fence(held, true, share).await
+        self.set_each_fence(held, FenceState::Open, share).await
     }
 
-    /// Shares what a bucket may hold out again after a share refused a commit. Returns the bucket after that.
+    /// Shares what a bucket may hold out again after a share refused a commit. Returns the bucket
+    /// after that.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`] if what the commit adds does not fit the quota of the bucket or its user; [`Error::Busy`] if
-    /// others use the room up again and again.
+    /// [`Error::QuotaExceeded`] if what the commit adds does not fit the quota of the bucket or its
+    /// user; [`Error::Busy`] if others use the room up again and again.
     pub(crate) async fn make_room(
         &self,
         bucket: Arc<Bucket>,
@@ -279,7 +282,8 @@ impl Model {
     }
 }
 
-/// Forgets what was used of a quota that cannot be counted now: an old figure would look like a present one.
+/// Forgets what was used of a quota that cannot be counted now: an old figure would look like a
+/// present one.
 fn forget(fills: &mut Vec<Fill>, name: &str, error: &Error) {
     tracing::debug!(%error, name, "what is used of a quota cannot be counted");
     fills.retain(|fill| fill.name != name);

@@ -327,7 +327,7 @@ async fn gc_drops_the_uploads_of_a_deleted_bucket() {
 async fn a_new_model_reads_buckets_keys_and_grants_from_the_rows() {
     let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
     let model = Model::open(cluster.clone()).await.unwrap();
-    let key = model.create_access_key("alice", true).await.unwrap();
+    let key = model.create_owner_key("alice").await.unwrap();
     model.create_bucket("one", Some(&key.id)).await.unwrap();
     model.create_bucket("two", None).await.unwrap();
     let read = Permissions {

@@ -33,7 +33,7 @@ use futures_util::future::try_join_all;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::events::Happening;
+use crate::events::{Happening, Trigger};
 use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{check_key, decide};
@@ -47,6 +47,28 @@ use crate::version_rows;
 pub(crate) use {ids::UploadIds, known::KnownUploads};
 
 pub use part::PartWriter;
+
+/// A completion: the parts, and the object that they become.
+struct Completion<'a> {
+    name: UploadName,
+    /// The row of the upload.
+    row: RowKey,
+    /// The row of the object.
+    object: RowKey,
+    head: ObjectHead,
+    upload: &'a Upload,
+    parts: &'a [Part],
+    test: Predicate,
+    durability: Durability,
+}
+
+/// The reason why the row of a completed object was not written.
+enum Refused {
+    /// Another write was faster.
+    Overtaken,
+    /// The upload has ended, or has met another completion, or the fence is closed.
+    Guarded,
+}
 
 /// The number of times that a completion or an abort begins again after others were faster.
 const TRIES: u32 = 20;
@@ -144,81 +166,106 @@ impl Model {
         condition: Condition,
     ) -> Result<ObjectHead, Error> {
         let object = rowkeys::object(self.cluster(), &bucket.id, &upload.key);
-        let head = self.completed_head(&object, upload, parts, meta);
         let name = upload.name_in(&bucket.id);
-        let row = rowkeys::upload(self.cluster(), &name);
-        let durability = self.durability(bucket);
-        // GC must not drop the parts before the object's row lists them.
-        let _in_use = self.in_use().mark(name.parts().0);
-        self.settle_parts(&name, parts).await?;
-        let test = match condition {
-            Condition::Check(test) => test,
-            Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
+        let completion = Completion {
+            head: self.completed_head(&object, upload, parts, meta),
+            row: rowkeys::upload(self.cluster(), &name),
+            object,
+            name,
+            upload,
+            parts,
+            test: match condition {
+                Condition::Check(test) => test,
+                Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
+            },
+            durability: self.durability(bucket),
         };
+        // GC must not drop the parts before the object's row lists them.
+        let _in_use = self.in_use().mark(completion.name.parts().0);
+        self.settle_parts(&completion.name, parts).await?;
         let mut newer: Option<Arc<Bucket>> = None;
         for retries in 0..TRIES {
             let bucket = newer.as_deref().unwrap_or(bucket);
-            let is_new = bucket.versioning == Versioning::Enabled;
-            let intent = self.cluster().announce().await?;
-            let new = completed::object(&head, upload, parts, intent);
-            let value = new.value_in(bucket)?;
-            let how = WriteOptions {
-                guards: vec![self.fence_of(bucket, &object)],
-                pointing: Some(PointingRow {
-                    row: row.clone(),
-                    intent,
-                    is_named: true,
-                    is_announced: is_new,
-                }),
-                companions: self.events_of(bucket, &object, Happening::Completed(&new.head), false),
-                ..WriteOptions::durable(durability)
-            };
-            let sent = AtomicBool::new(false);
-            let decide = |current: Current<'_>| {
-                let decision = decide(current.value, &test, &Some(value.clone()));
-                sent.fetch_or(matches!(decision, Decision::Write(_)), Ordering::Relaxed);
-                decision
-            };
-            let outcome = version_rows::update(
-                self.cluster(),
-                &object,
-                how,
-                bucket.versioning.of_writes(),
-                decide,
-            )
-            .await;
-            if let Ok(Ok(at)) = outcome {
-                self.end_upload_later(name, row, intent);
-                let id = VersionId::of(is_new.then_some(at));
-                let completed = Happening::Completed(&new.head);
-                self.tell_listeners(bucket, &object, completed, false, (at, id));
-                let head = new.head_in(bucket)?;
-                return Ok(ObjectHead { id, ..head });
-            }
-            let is_sent = sent.into_inner();
-            if let Ok(Err(_)) | Err(cluster::Error::Overtaken | cluster::Error::Guarded) = &outcome
-                && (is_sent || is_new)
-            {
-                if is_sent && bucket.versioning == Versioning::Suspended {
-                    intents::check_undone(self.cluster(), &object, &intent).await?;
-                }
-                intents::undo(self.cluster(), &row, &intent, is_sent).await?;
-            }
-            match outcome {
-                Ok(decided) => drop(decided?),
-                Err(cluster::Error::Overtaken) => {}
-                // The upload has ended, or has met another completion, or the fence is closed.
-                Err(cluster::Error::Guarded) => {
-                    self.named_upload(&name).await?;
+            match self.try_to_complete(&completion, bucket).await? {
+                Ok(head) => return Ok(head),
+                Err(Refused::Overtaken) => {}
+                Err(Refused::Guarded) => {
+                    self.named_upload(&completion.name).await?;
                     if retries > 0 {
-                        let adding = Some(Adding::of(&object, head.size));
-                        newer = Some(self.on_closed_fence(bucket, retries, adding).await?);
+                        let adding = Adding::of(&completion.object, completion.head.size);
+                        let opened = self.on_closed_fence(bucket, retries, Some(adding));
+                        newer = Some(opened.await?);
                     }
                 }
-                Err(error) => return Err(error.into()),
             }
         }
         Err(Error::Conflict)
+    }
+
+    /// Writes the object's row once. If that is refused, what was announced for it is undone.
+    async fn try_to_complete(
+        &self,
+        completion: &Completion<'_>,
+        bucket: &Bucket,
+    ) -> Result<Result<ObjectHead, Refused>, Error> {
+        let Completion { row, object, .. } = completion;
+        let is_new = bucket.versioning == Versioning::Enabled;
+        let intent = self.cluster().announce().await?;
+        let new = completed::object(
+            &completion.head,
+            completion.upload,
+            completion.parts,
+            intent,
+        );
+        let value = new.value_in(bucket)?;
+        let completed = Happening::Completed(&new.head);
+        let how = WriteOptions {
+            guards: vec![self.fence_of(bucket, object)],
+            pointing: Some(PointingRow {
+                row: row.clone(),
+                intent,
+                is_named: true,
+                is_announced: is_new,
+            }),
+            companions: self.events_of(bucket, object, completed, Trigger::Other),
+            ..WriteOptions::durable(completion.durability)
+        };
+        let sent = AtomicBool::new(false);
+        let decide = |current: Current<'_>| {
+            let decision = decide(current.value, &completion.test, &Some(value.clone()));
+            sent.fetch_or(matches!(decision, Decision::Write(_)), Ordering::Relaxed);
+            decision
+        };
+        let outcome = version_rows::update(
+            self.cluster(),
+            object,
+            how,
+            bucket.versioning.of_writes(),
+            decide,
+        )
+        .await;
+        if let Ok(Ok(at)) = outcome {
+            self.end_upload_later(completion.name.clone(), row.clone(), intent);
+            let id = VersionId::of(is_new.then_some(at));
+            self.tell_listeners(bucket, object, completed, Trigger::Other, (at, id));
+            let head = new.head_in(bucket)?;
+            return Ok(Ok(ObjectHead { id, ..head }));
+        }
+        let is_sent = sent.into_inner();
+        if let Ok(Err(_)) | Err(cluster::Error::Overtaken | cluster::Error::Guarded) = &outcome
+            && (is_sent || is_new)
+        {
+            if is_sent && bucket.versioning == Versioning::Suspended {
+                intents::check_undone(self.cluster(), object, &intent).await?;
+            }
+            intents::undo(self.cluster(), row, &intent, is_sent).await?;
+        }
+        match outcome {
+            Ok(decided) => decided.map(|_| Err(Refused::Overtaken)),
+            Err(cluster::Error::Overtaken) => Ok(Err(Refused::Overtaken)),
+            Err(cluster::Error::Guarded) => Ok(Err(Refused::Guarded)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes sure that a quorum holds the rows of all these parts. A part whose write failed, or is

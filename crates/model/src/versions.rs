@@ -13,9 +13,9 @@ use archipel_storage::{Value, VersionKind};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
-use crate::events::Happening;
+use crate::events::{Happening, Trigger};
 use crate::held;
-use crate::lock::Taking;
+use crate::lock::{Governance, Taking};
 use crate::object::{Condition, Marker, ObjectHead};
 use crate::objects::check_key;
 use crate::reader::ObjectReader;
@@ -29,8 +29,8 @@ mod current;
 /// What a deletion did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deleted {
-    /// The version that was removed, or the delete marker that was written. `None` if the bucket has
-    /// no versions.
+    /// The version that was removed, or the delete marker that was written. `None` if the bucket
+    /// has no versions.
     pub id: Option<VersionId>,
     /// True if that version is or was a delete marker.
     pub is_marker: bool,
@@ -152,32 +152,18 @@ impl Model {
 
     /// Deletes a version for good. If it was the current one, the newest of the others is current
     /// from then on. A version that does not exist is no error, unless the condition's test fails.
-    /// `bypass` lifts governance.
     ///
     /// # Errors
-    /// [`Error::ProtectedByLock`] if object lock protects the version; the error of the condition's test, which
-    /// sees the version.
+    /// [`Error::ProtectedByLock`] if object lock protects the version; the error of the condition's
+    /// test, which sees the version.
     #[boxed]
     pub async fn delete_version(
         &self,
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        bypass: bool,
+        governance: Governance,
         condition: Condition,
-    ) -> Result<Deleted, Error> {
-        self.delete_version_as(bucket, key, id, bypass, condition, false)
-            .await
-    }
-
-    pub(crate) async fn delete_version_as(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        id: VersionId,
-        bypass: bool,
-        condition: Condition,
-        background: bool,
     ) -> Result<Deleted, Error> {
         check_key(key)?;
         let was_marker = std::sync::atomic::AtomicBool::new(false);
@@ -195,12 +181,12 @@ impl Model {
                 return VersionDecision::Absent(None);
             };
             was_marker.store(head.is_marker, std::sync::atomic::Ordering::Relaxed);
-            match head.lock.protects(self.now_ms(), bypass) {
+            match head.lock.protects(self.now_ms(), governance) {
                 true => VersionDecision::Abort(Some(Error::ProtectedByLock)),
                 false => VersionDecision::Kill,
             }
         };
-        let taking = Some(Taking::Version { bypass });
+        let taking = Some(Taking::Version { governance });
         let decided = self.decide(
             bucket,
             key,
@@ -209,7 +195,7 @@ impl Model {
                 taking,
                 happening: Some(Happening::Deleted(Some(id))),
                 by_all: false,
-                background,
+                background: false,
                 unlisted: false,
             },
             &decide,
@@ -264,7 +250,8 @@ impl Model {
             let bucket = newer.as_deref().unwrap_or(bucket);
             let background = how.background;
             let events = how.happening;
-            let events = events.map(|what| self.events_of(bucket, row, what, background));
+            let trigger = Trigger::of_change(background);
+            let events = events.map(|what| self.events_of(bucket, row, what, trigger));
             let how = WriteOptions {
                 guards: vec![self.fence_of(bucket, row).unlimited()],
                 companions: events.unwrap_or_default(),
@@ -283,7 +270,8 @@ impl Model {
             // The stamp of the decision is not known here. It is no later than now.
             let at = Stamp::new(self.now_ms(), u16::MAX, Writer::default());
             let written = (at, VersionId::Null);
-            self.tell_listeners(bucket, row, happening, how.background, written);
+            let trigger = Trigger::of_change(how.background);
+            self.tell_listeners(bucket, row, happening, trigger, written);
         }
         Ok(decided)
     }

@@ -246,7 +246,7 @@ async fn run_gc(models: &[Model]) -> (u64, u64, f64) {
 #[tokio::test(start_paused = true)]
 async fn cached_control_data_takes_no_round_trip() {
     let (_world, model, _) = world().await;
-    let key = model.create_access_key("key", true).await.unwrap();
+    let key = model.create_owner_key("key").await.unwrap();
     model
         .set_grant("bucket", &key.id, Permissions::ALL)
         .await

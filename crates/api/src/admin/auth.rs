@@ -101,7 +101,7 @@ impl Caller {
         let may = match self {
             Caller::Operator { .. } => true,
             Caller::Anybody => operation.is_open,
-            Caller::Metrics => operation.is_open || operation.resource == "metrics",
+            Caller::Metrics => operation.is_open || operation.metrics_token,
             Caller::Token(token) => {
                 let opens = |scope: &TokenScope| opens(scope, operation, bucket);
                 operation.is_open || operation.any_token || token.scopes.iter().any(opens)

@@ -10,6 +10,7 @@ use axum::extract::State;
 use super::Admin;
 use super::answer::{At, Json, Refusal};
 use super::types::{BlockInfo, BlockNode, CopyState};
+use super::upkeep::{name_of_row, names_deadline};
 
 /// Shows which nodes have a block, and what refers to it. Every node reads its copy, and the references of
 /// all its rows, which takes a while where there are many.
@@ -56,9 +57,9 @@ pub(super) async fn info(
     }
     let is_good = |node: &BlockNode| node.copy == CopyState::Good;
     info.lost = is_known && info.bytes.is_some() && !info.nodes.iter().any(is_good);
-    let mut used_by = BTreeSet::new();
+    let (mut used_by, deadline) = (BTreeSet::new(), names_deadline());
     for row in &rows {
-        used_by.insert(admin.model.name_of_row(row).await);
+        used_by.insert(name_of_row(&admin, row, deadline).await);
     }
     info.used_by = used_by.into_iter().collect();
     Ok(Json(info))

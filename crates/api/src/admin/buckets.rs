@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_model::{Bucket, Error, GrantChange, Permissions};
+use archipel_model::{AccessKey, Bucket, Error, GrantChange, Permissions};
 use axum::Extension;
 use axum::extract::State;
 use serde::Deserialize;
@@ -68,11 +68,40 @@ pub(super) async fn create(
     State(admin): State<Arc<Admin>>,
     Read(ask): Read<CreateBucket>,
 ) -> Result<Created<BucketInfo>, Refusal> {
-    let bucket = admin
-        .model
-        .create_bucket(&ask.name, ask.owner.as_deref())
-        .await?;
-    Ok(Created(describe(&admin, &bucket).await?))
+    let owner = ask.owner.as_deref();
+    let bucket = admin.model.create_bucket(&ask.name, owner).await?;
+    Ok(Created(describe_new(&admin, &bucket, owner)))
+}
+
+/// Describes a bucket that was created just now. Nothing fails here: a client that hears of a failure tries
+/// again, and is refused because the bucket exists.
+fn describe_new(admin: &Admin, bucket: &Bucket, owner: Option<&str>) -> BucketInfo {
+    let grants = match admin.model.grants_of(bucket) {
+        Ok(grants) => shown(bucket, grants),
+        // The owner may do everything.
+        Err(_) => owner
+            .map(|key| grant(&bucket.name, key, Permissions::ALL))
+            .into_iter()
+            .collect(),
+    };
+    BucketInfo {
+        aliases: Vec::new(),
+        names_of_keys: Vec::new(),
+        id: bucket.id.to_string(),
+        name: bucket.name.clone(),
+        created_ms: bucket.created_ms,
+        objects: 0,
+        bytes: 0,
+        quota: bucket.quota.unwrap_or_default().into(),
+        grants,
+    }
+}
+
+fn shown(bucket: &Bucket, grants: Vec<(Arc<AccessKey>, Permissions)>) -> Vec<Grant> {
+    let grants = grants.into_iter();
+    grants
+        .map(|(key, permissions)| grant(&bucket.name, &key.id, permissions))
+        .collect()
 }
 
 /// Shows a bucket's contents and the access keys that may use it.
@@ -144,7 +173,7 @@ pub(super) async fn find(admin: &Admin, name: &str) -> Result<Arc<Bucket>, Refus
 
 async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal> {
     let usage = admin.model.bucket_usage(bucket).await?;
-    let grants = admin.model.grants_of(bucket)?.into_iter();
+    let grants = shown(bucket, admin.model.grants_of(bucket)?);
     let mut names_of_keys = Vec::new();
     for key in admin.model.access_keys()? {
         let own = key.names.iter().filter(|(_, alias)| alias.id == bucket.id);
@@ -162,9 +191,7 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
         objects: usage.objects,
         bytes: usage.bytes,
         quota: bucket.quota.unwrap_or_default().into(),
-        grants: grants
-            .map(|(key, permissions)| grant(&bucket.name, &key.id, permissions))
-            .collect(),
+        grants,
     })
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use archipel_base::PartitionId;
-use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Role};
+use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Role, StoreName};
 use archipel_cluster::register::epoch::quorum_of;
 
 use super::types::{ClusterState, ClusterStatus, NodeInfo, NodeState};
@@ -41,6 +41,9 @@ enum Away {
     Lagging,
 }
 
+/// The stores of live layouts that are absent.
+type Absent<'a> = BTreeMap<StoreName, (&'a Role, Away)>;
+
 /// Returns the state of the cluster of `epoch`.
 pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
     let known: BTreeMap<&str, &NodeInfo> = nodes.iter().map(|n| (n.id.as_str(), n)).collect();
@@ -49,20 +52,15 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
         let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
         roles.filter(waited_for)
     };
-    let away: BTreeMap<String, (&Role, Away)> = live()
-        .filter_map(|role| {
-            Some((
-                role.store.node.to_string(),
-                (role, away(role, epoch.level, &known)?),
-            ))
-        })
+    // By store: a node whose disks were lost has another one in the newest layout while it is
+    // filled.
+    let away: Absent<'_> = live()
+        .filter_map(|role| Some((role.store, (role, away(role, epoch.level, &known)?))))
         .collect();
-    let risk = risk(epoch, &|role| {
-        away.contains_key(&role.store.node.to_string())
-    });
+    let risk = risk(epoch, &|role| away.contains_key(&role.store));
     let mut advice = absences(epoch, nodes, &away);
     advice.extend(risk.lines(away.len()));
-    advice.extend(remedy(&away, &risk));
+    advice.extend(remedy(epoch, &away, &risk));
     advice.extend(epoch.is_changing().then(|| {
         "data moves to a newer layout version: archipel layout show tells the progress".to_owned()
     }));
@@ -167,11 +165,7 @@ fn counts(layouts: &[(&Layout, Vec<Place>)], partition: PartitionId) -> (usize, 
 }
 
 /// Returns a line for each zone that is away as a whole, and for each other node that is.
-fn absences(
-    epoch: &Epoch,
-    nodes: &[NodeInfo],
-    away: &BTreeMap<String, (&Role, Away)>,
-) -> Vec<String> {
+fn absences(epoch: &Epoch, nodes: &[NodeInfo], away: &Absent<'_>) -> Vec<String> {
     let others = nodes
         .iter()
         .filter(|n| n.in_layout && n.state != NodeState::Itself);
@@ -186,7 +180,7 @@ fn absences(
         let roles = epoch.newest().roles.iter().filter(|role| role.zone == zone);
         let lost: Vec<&(&Role, Away)> = roles
             .clone()
-            .filter_map(|role| away.get(&role.store.node.to_string()))
+            .filter_map(|role| away.get(&role.store))
             .collect();
         let silent = lost.iter().all(|(_, why)| matches!(why, Away::Silent(_)));
         if silent && lost.len() == roles.count() {
@@ -262,11 +256,20 @@ impl Risk {
     }
 }
 
+/// Returns true if the newest layout names another store of the same node.
+fn is_replaced(epoch: &Epoch, role: &Role) -> bool {
+    let newest = epoch.newest().role_of(&role.store.node);
+    newest.is_some_and(|newest| newest.store != role.store)
+}
+
 /// Returns advice about the nodes that are away.
-fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
+fn remedy(epoch: &Epoch, away: &Absent<'_>, risk: &Risk) -> Vec<String> {
     let of = |is_so: fn(&Away) -> bool| {
         let some = away.values().filter(move |(_, why)| is_so(why));
-        let shorts: Vec<String> = some.map(|(role, _)| role.store.node.short()).collect();
+        // The store that has taken the place of another one fetches the data of that.
+        let some = some.filter(|(role, why)| *why != Away::OtherStore || !is_replaced(epoch, role));
+        let mut shorts: Vec<String> = some.map(|(role, _)| role.store.node.short()).collect();
+        shorts.dedup();
         (!shorts.is_empty()).then(|| shorts.join(" "))
     };
     let silent = of(|why| matches!(why, Away::Silent(_))).map(|nodes| {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use archipel_model::RingStatus;
+use archipel_base::Id;
+use archipel_model::{RingKeyStatus, RingStatus};
 use axum::extract::State;
 
 use super::Admin;
@@ -24,9 +25,38 @@ pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Result<Json<Keyring
     responses((status = 200, description = "The keyring with its new key", body = KeyringInfo)),
 )]
 pub(super) async fn rotate(State(admin): State<Arc<Admin>>) -> Result<Json<KeyringInfo>, Refusal> {
+    let before = admin.model.keyring_status().await?;
     let key = admin.model.rotate_keyring().await?;
     tracing::info!(%key, "the keyring has a new key");
-    Ok(Json(describe(admin.model.keyring_status().await?)))
+    let now = match admin.model.keyring_status().await {
+        Ok(now) => now,
+        // An error would tell that nothing has changed.
+        Err(error) => {
+            tracing::warn!(%error, "the keyring cannot be read after its rotation");
+            rotated(before, key, admin.model.cluster().now_ms())
+        }
+    };
+    Ok(Json(describe(now)))
+}
+
+/// Returns the state of the keyring after it got a key.
+fn rotated(before: RingStatus, id: Id, made_ms: u64) -> RingStatus {
+    let (is_rotating, mut keys) = (!before.keys.is_empty(), before.keys);
+    keys.iter_mut().for_each(|key| key.is_newest = false);
+    keys.push(RingKeyStatus {
+        id,
+        made_ms,
+        is_newest: true,
+        is_open: true,
+    });
+    RingStatus {
+        keys,
+        is_rotating,
+        closed_secrets: before.closed_secrets,
+        plain_secrets: before.plain_secrets,
+        trouble: before.trouble,
+        ..RingStatus::default()
+    }
 }
 
 fn describe(status: RingStatus) -> KeyringInfo {
@@ -48,5 +78,19 @@ fn describe(status: RingStatus) -> KeyringInfo {
         closed_secrets: status.closed_secrets,
         plain_secrets: status.plain_secrets,
         trouble: status.trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rotation_is_told_although_the_keyring_cannot_be_read_after_it() {
+        let first = rotated(RingStatus::default(), Id([1; 16]), 5);
+        assert_eq!((first.keys.len(), first.is_rotating), (1, false));
+        let second = rotated(first, Id([2; 16]), 7);
+        let newest: Vec<bool> = second.keys.iter().map(|key| key.is_newest).collect();
+        assert_eq!((newest, second.is_rotating), (vec![false, true], true));
     }
 }

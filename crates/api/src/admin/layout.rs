@@ -19,7 +19,7 @@ use super::types::{
     Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, Page, ProgressInfo, Redundancy,
     RemoveDead, RemovedInfo, Stage, StagedInfo, StagedNode, StagedRole,
 };
-use super::{Admin, nodes};
+use super::{Admin, nodes, upkeep};
 
 /// The timeout for the staged changes. After it, the layout is shown without them.
 const STAGED_TIMEOUT: Duration = Duration::from_secs(5);
@@ -347,7 +347,7 @@ pub(super) async fn describe_progress(
 ) -> Option<ProgressInfo> {
     let mut progress = progress?;
     if let (Some(row), Some(trouble)) = (&progress.row, &mut progress.trouble) {
-        let name = admin.model.name_of_row(row).await;
+        let name = upkeep::name_of_row(admin, row, upkeep::names_deadline()).await;
         if !trouble.contains(&name) {
             *trouble = format!("{trouble} (the row is {name})");
         }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::route::Service;
 use super::{Admin, Trust, audited};
 use crate::serve::stall::StallLimited;
-use crate::serve::tls::Tls;
+use crate::serve::tls::{Handshakes, Tls};
 use crate::serve::{Addresses, Limits};
 
 /// The most connections at once; operators and scrapers are few.
@@ -115,15 +115,8 @@ pub async fn serve<L: Listener>(
                     place => place,
                 };
                 connections.spawn(async move {
-                    match handshakes {
-                        None => serve_connection(stream, trust, peer, service, shutdown).await,
-                        Some(handshakes) => {
-                            let greeting = handshakes.accept(stream);
-                            if let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, greeting).await {
-                                serve_connection(stream, trust, peer, service, shutdown).await;
-                            }
-                        }
-                    }
+                    let from = (trust, peer);
+                    serve_after_handshake(stream, handshakes, from, service, shutdown).await;
                     drop((place, of_address));
                 });
             }
@@ -135,6 +128,25 @@ pub async fn serve<L: Listener>(
         while connections.try_join_next().is_some() {}
     }
     while connections.join_next().await.is_some() {}
+}
+
+/// Serves a connection. If there are certificates, the handshake precedes, and must succeed in time.
+async fn serve_after_handshake<Io>(
+    stream: Io,
+    handshakes: Option<Handshakes>,
+    (trust, peer): (Trust, Option<IpAddr>),
+    service: Service,
+    shutdown: watch::Receiver<bool>,
+) where
+    Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Some(handshakes) = handshakes else {
+        return serve_connection(stream, trust, peer, service, shutdown).await;
+    };
+    let greeting = handshakes.accept(stream);
+    if let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, greeting).await {
+        serve_connection(stream, trust, peer, service, shutdown).await;
+    }
 }
 
 pub(super) async fn serve_connection<Io>(

@@ -13,7 +13,7 @@
 //! | `auth`, `operations` | who asks, and what operations take |
 //! | `audited` | the audit log |
 //! | `access`, `buckets`, `content`, `groups`, `keys`, `node`, `nodes`, `layout`, `policies`, `providers`, `roles`, `snapshots`, `tokens`, `users` | the handlers |
-//! | `cors`, `notifications`, `protection`, `settings`, `website` | the settings of buckets |
+//! | `cors`, `notifications`, `protection`, `rules`, `settings`, `website` | the settings of buckets |
 //! | `certificates` | certificates from an authority |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair`, `blocks` | scrubbing and repair; verification; faults of all nodes; single blocks |
@@ -24,6 +24,7 @@
 //! | `events` | the targets of event notifications |
 //! | `families` | the reference of metrics |
 //! | `answer`, `advice`, `page` | responses, errors, what to do about them, bounded bodies; pages of lists |
+//! | `precondition` | changes of a document only while it is the one that the client saw |
 //! | [`metrics`] | metrics of the cluster as the node sees it |
 //! | [`inside`] | the API for other endpoints of the process |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
@@ -40,6 +41,7 @@ use archipel_traces::Tracer;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 
 use crate::audit::Audit;
 use crate::serve::Rates;
@@ -72,12 +74,14 @@ mod openapi;
 mod operations;
 mod page;
 mod policies;
+mod precondition;
 mod protection;
 mod providers;
 mod recent;
 mod repair;
 mod roles;
 mod route;
+mod rules;
 mod settings;
 mod snapshots;
 mod tokens;
@@ -144,6 +148,8 @@ pub struct Admin {
     /// The rates of clients without a token that counts.
     rates: Rates,
     snapshots: Arc<Mutex<snapshots::LastSnapshot>>,
+    /// One reader of all metrics at a time.
+    reading_metrics: Arc<Semaphore>,
     /// The resources that tokens can be scoped to.
     resources: Arc<[String]>,
 }
@@ -176,6 +182,7 @@ impl Admin {
             tracer: Tracer::default(),
             rates: Rates::default(),
             snapshots: Arc::default(),
+            reading_metrics: Arc::new(Semaphore::new(1)),
             resources: operations::resources(&openapi::base()).into(),
         }
     }

@@ -9,7 +9,7 @@ use http::StatusCode;
 use prometheus_client::encoding::text::encode;
 
 use super::answer::{Answer, Json, Refusal, json, with_type};
-use super::types::{ClusterState, Health, NodeStatus};
+use super::types::{ClusterState, ClusterStatus, Health, NodeStatus};
 use super::{Admin, condition, nodes, upkeep};
 use crate::s3::HealthCheck;
 
@@ -46,7 +46,7 @@ impl Admin {
         match check {
             HealthCheck::Live => true,
             HealthCheck::Ready => unready(self).await.is_empty(),
-            HealthCheck::Quorum => without_quorum(self).await.is_empty(),
+            HealthCheck::Quorum => without_quorum(self).is_empty(),
         }
     }
 }
@@ -87,14 +87,13 @@ pub(super) async fn live() -> Json<Health> {
     ),
 )]
 pub(super) async fn quorum(State(admin): State<Arc<Admin>>) -> Answer {
-    answer(without_quorum(&admin).await)
+    answer(without_quorum(&admin))
 }
 
-/// Returns why not all data can be read and written.
-async fn without_quorum(admin: &Admin) -> Vec<String> {
-    let node = assess(admin).await;
+/// Returns why not all data can be read and written. Asks no storage.
+fn without_quorum(admin: &Admin) -> Vec<String> {
     let mut reasons: Vec<String> = unconfirmed(admin).into_iter().collect();
-    match node.cluster {
+    match cluster(admin) {
         None => reasons.push("this node is in no layout yet".into()),
         Some(cluster) if cluster.state == ClusterState::Unavailable => {
             reasons.extend(cluster.advice);
@@ -118,16 +117,26 @@ fn unconfirmed(admin: &Admin) -> Option<String> {
     responses((status = 200, description = "The node", body = NodeStatus)),
 )]
 pub(super) async fn status(State(admin): State<Arc<Admin>>) -> Json<NodeStatus> {
-    Json(assess(&admin).await)
+    Json(NodeStatus {
+        upkeep: upkeep::describe(&admin).await,
+        ..assess(&admin).await
+    })
 }
 
+/// Returns the state of the cluster as this node sees it; `None` if it is in no layout.
+fn cluster(admin: &Admin) -> Option<ClusterStatus> {
+    let epoch = admin.model.cluster().epoch()?;
+    Some(condition::assess(&epoch, &nodes::known(admin)))
+}
+
+/// Returns the state of this node, without its maintenance: anybody may ask for its health, and
+/// must not make work for storage by that.
 async fn assess(admin: &Admin) -> NodeStatus {
     let hangs = || NodeStatus {
         troubles: vec!["storage does not answer".into()],
         ..NodeStatus::default()
     };
     let status = tokio::time::timeout(STATUS_TIMEOUT, admin.node.status()).await;
-    let epoch = admin.model.cluster().epoch();
     let status = status.unwrap_or_else(|_| hangs());
     let too_old = admin.model.cluster().check_level().err();
     let too_old = too_old.map(|error| error.to_string());
@@ -135,10 +144,9 @@ async fn assess(admin: &Admin) -> NodeStatus {
     NodeStatus {
         troubles: troubles.chain(unconfirmed(admin)).collect(),
         level: admin.model.cluster().level(),
-        cluster: epoch.map(|epoch| condition::assess(&epoch, &nodes::known(admin))),
+        cluster: cluster(admin),
         buckets: admin.model.buckets().ok().map(|all| all.len() as u64),
         access_keys: admin.model.access_keys().ok().map(|all| all.len() as u64),
-        upkeep: upkeep::describe(admin).await,
         ..status
     }
 }
@@ -158,12 +166,20 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<impl Into
 
 /// Returns the metrics as OpenMetrics text.
 pub(super) async fn encoded(admin: &Admin) -> Result<String, Refusal> {
-    let metrics = admin.metrics.clone();
+    let (metrics, reading) = (admin.metrics.clone(), admin.reading_metrics.clone());
     // Some figures come from file systems, which may hang, so they are read on a blocking thread.
-    let encoded = tokio::task::spawn_blocking(move || {
-        let mut text = String::new();
-        encode(&mut text, &metrics).map(|()| text)
-    });
+    // There are few of those, and uploads need them: while one hangs, later readers wait, and leave
+    // nothing behind when they give up.
+    let encoded = async move {
+        let place = reading.acquire_owned().await.ok();
+        let read = move || {
+            let mut text = String::new();
+            let read = encode(&mut text, &metrics).map(|()| text);
+            drop(place);
+            read
+        };
+        tokio::task::spawn_blocking(read).await
+    };
     match tokio::time::timeout(STATUS_TIMEOUT, encoded).await {
         Ok(Ok(Ok(text))) => Ok(text),
         _ => {

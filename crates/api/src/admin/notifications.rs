@@ -1,5 +1,5 @@
-//! The event notifications of buckets. The rules of the S3 API apply: what is asked for is read back
-//! from its document.
+//! The event notifications of buckets. The rules of the S3 API apply: what is asked for is read
+//! back from its document.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Json, NoContent, Query, Read, ReadRules, Refusal};
+use super::answer::{At, NoContent, Query, Read, ReadRules, Refusal};
 use super::buckets::find;
+use super::precondition::{Precondition, Tag, Tagged};
 use super::settings::{refused, same};
 use super::types::{BucketNotifications, NotificationRule, NotificationStyle};
 use crate::s3::notification;
@@ -26,9 +27,9 @@ use crate::s3::notification;
 pub(super) async fn show(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<Json<BucketNotifications>, Refusal> {
+) -> Result<Tagged<BucketNotifications>, Refusal> {
     let bucket = find(&admin, &name).await?;
-    Ok(Json(describe(bucket.notification.as_ref())))
+    Ok(tagged(bucket.notification.as_ref()))
 }
 
 /// The query of a change of notifications.
@@ -47,7 +48,7 @@ pub(super) struct SetNotifications {
 #[utoipa::path(
     put, path = "/v1/buckets/{name}/notifications", tag = "buckets",
     operation_id = "set_bucket_notifications",
-    params(("name" = String, Path, description = "The bucket"), SetNotifications),
+    params(("name" = String, Path, description = "The bucket"), SetNotifications, Precondition),
     request_body = BucketNotifications,
     responses((status = 200, description = "The rules", body = BucketNotifications)),
 )]
@@ -55,8 +56,9 @@ pub(super) async fn set(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
     Query(how): Query<SetNotifications>,
+    condition: Precondition,
     Read(set): ReadRules<BucketNotifications>,
-) -> Result<Json<BucketNotifications>, Refusal> {
+) -> Result<Tagged<BucketNotifications>, Refusal> {
     let model = &admin.model;
     if set.rules.is_empty() {
         return Err(Refusal::invalid("rules: give at least one, or delete them"));
@@ -90,24 +92,35 @@ pub(super) async fn set(
             Refusal::new(StatusCode::CONFLICT, "EventTargetFails", message)
         })?;
     }
-    let changed = model.set_notification(&bucket, checked).await?;
-    Ok(Json(describe(changed.notification.as_ref())))
+    let test = test(&condition);
+    let changed = model.set_notification_if(&bucket, checked, test).await;
+    let changed = changed.map_err(|error| condition.refusal(error))?;
+    Ok(tagged(changed.notification.as_ref()))
 }
 
 /// Deletes the event notifications of a bucket. Events that wait are still delivered.
 #[utoipa::path(
     delete, path = "/v1/buckets/{name}/notifications", tag = "buckets",
     operation_id = "delete_bucket_notifications",
-    params(("name" = String, Path, description = "The bucket")),
+    params(("name" = String, Path, description = "The bucket"), Precondition),
     responses((status = 204, description = "The bucket has no rules")),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
+    condition: Precondition,
 ) -> Result<NoContent, Refusal> {
     let bucket = find(&admin, &name).await?;
-    admin.model.set_notification(&bucket, None).await?;
+    let test = test(&condition);
+    let removed = admin.model.set_notification_if(&bucket, None, test).await;
+    removed.map_err(|error| condition.refusal(error))?;
     Ok(NoContent)
+}
+
+/// Returns the test of the rules so far. A change of them outlives its request, and so does the test.
+fn test(condition: &Precondition) -> impl Fn(Option<&Notification>) -> bool + Send + Sync + use<> {
+    let condition = condition.clone();
+    move |now: Option<&Notification>| condition.admits(now.map(Tag::of))
 }
 
 fn asked(
@@ -138,7 +151,7 @@ fn asked(
     })
 }
 
-fn describe(notification: Option<&Notification>) -> BucketNotifications {
+fn tagged(notification: Option<&Notification>) -> Tagged<BucketNotifications> {
     let rules = notification.iter().flat_map(|all| &all.rules);
     let rules = rules.cloned().map(|rule| NotificationRule {
         id: rule.id,
@@ -152,7 +165,8 @@ fn describe(notification: Option<&Notification>) -> BucketNotifications {
             NotificationKind::Function => NotificationStyle::Function,
         },
     });
-    BucketNotifications {
+    let rules = BucketNotifications {
         rules: rules.collect(),
-    }
+    };
+    Tagged(rules, notification.map(Tag::of))
 }

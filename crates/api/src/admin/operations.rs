@@ -1,5 +1,5 @@
-//! The scope and resource that the access check needs of each operation. They come from the OpenAPI document, so that the
-//! document and the check cannot disagree.
+//! The scope and resource that the access check needs of each operation. They come from the OpenAPI
+//! document, so that the document and the check cannot disagree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,9 @@ const SECRETS: [&str; 1] = ["get_key_secret"];
 /// Operations that every token may ask for.
 const ANY_TOKEN: [&str; 2] = ["get_openapi", "get_current_token"];
 
+/// Operations that the token for metrics of the settings may ask for.
+const METRICS_TOKEN: [&str; 1] = ["get_metrics"];
+
 /// One operation: what it takes, and what it accepts.
 #[derive(Debug)]
 pub(super) struct Operation {
@@ -29,6 +32,8 @@ pub(super) struct Operation {
     pub is_open: bool,
     /// True if every token is enough.
     pub any_token: bool,
+    /// True if the token for metrics of the settings is enough.
+    pub metrics_token: bool,
     /// The names of its query parameters.
     pub parameters: BTreeSet<String>,
 }
@@ -67,6 +72,7 @@ impl Operation {
                     .any(|one| *one == utoipa::openapi::SecurityRequirement::default())
             }),
             any_token: ANY_TOKEN.contains(&id),
+            metrics_token: METRICS_TOKEN.contains(&id),
             parameters: in_query.collect(),
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_model::identity::{
-    Attached, Attachments, BUILT_IN, Group, Holder, ManagedPolicy, NewPolicy, PolicyRef, ROOT_PATH,
-    Role, User,
+    Attached, Attachments, BUILT_IN, Group, Holder, IdentityPolicy, ManagedPolicy, NewPolicy,
+    PolicyRef, ROOT_PATH, Role, User,
 };
-use archipel_model::{Error, Model};
+use archipel_model::{BucketPolicy, Error, Model};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -18,6 +18,7 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::buckets::find;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
+use super::precondition::{Precondition, Tag, Tagged};
 use super::types::{CreatePolicy, HolderKind, Page, PolicyDocument, PolicyInfo};
 use crate::s3::read_bucket_policy;
 
@@ -99,27 +100,31 @@ pub(super) async fn create(
 pub(super) async fn info(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<Json<PolicyInfo>, Refusal> {
+) -> Result<Tagged<PolicyInfo>, Refusal> {
     let policy = admin.model.named_policy(&name).await?;
-    Ok(Json(describe(&policy, &admin.model.holders()?)?))
+    tagged_info(&admin.model, &policy)
 }
 
 /// Replaces the document of a managed policy. It becomes a new version, which counts; of more than
 /// five versions, the oldest goes.
 #[utoipa::path(
     put, path = "/v1/policies/{name}", tag = "users", operation_id = "replace_policy",
-    params(("name" = String, Path, description = "The policy: its name or ARN")),
+    params(("name" = String, Path, description = "The policy: its name or ARN"), Precondition),
     request_body = PolicyDocument,
     responses((status = 200, description = "The policy", body = PolicyInfo)),
 )]
 pub(super) async fn replace(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
+    condition: Precondition,
     Read(ask): Read<PolicyDocument>,
-) -> Result<Json<PolicyInfo>, Refusal> {
-    let name = changeable(&admin.model, &name).await?;
-    let changed = admin.model.replace_policy(&name, &ask.document).await?;
-    Ok(Json(describe(&changed.value, &admin.model.holders()?)?))
+) -> Result<Tagged<PolicyInfo>, Refusal> {
+    let (model, text) = (&admin.model, ask.document.as_str());
+    let name = changeable(model, &name).await?;
+    let test = |now: &ManagedPolicy| condition.admits(Some(tag(now)));
+    let changed = model.replace_policy_if(&name, text, test).await;
+    let changed = changed.map_err(|error| condition.refusal(error))?;
+    tagged_info(model, &changed.value)
 }
 
 /// Deletes a managed policy that is attached to nothing.
@@ -161,6 +166,16 @@ async fn changeable(model: &Model, policy: &str) -> Result<String, Refusal> {
         return Err(Refusal::new(StatusCode::CONFLICT, "BuiltIn", why));
     }
     Ok(policy.name.clone())
+}
+
+/// Returns the tag of a policy: of the version that counts. Other rows say what it is attached to.
+fn tag(policy: &ManagedPolicy) -> Tag {
+    Tag::of(&(policy.incarnation, policy.default))
+}
+
+fn tagged_info(model: &Model, policy: &ManagedPolicy) -> Result<Tagged<PolicyInfo>, Refusal> {
+    let info = describe(policy, &model.holders()?)?;
+    Ok(Tagged(info, Some(tag(policy))))
 }
 
 fn describe(policy: &ManagedPolicy, holders: &Holders) -> Result<PolicyInfo, Refusal> {
@@ -235,66 +250,90 @@ pub(super) struct InlinePath(
 pub(super) async fn inline(
     State(admin): State<Arc<Admin>>,
     At(InlinePath(kind, name, policy)): At<InlinePath>,
-) -> Result<Json<PolicyDocument>, Refusal> {
+) -> Result<Tagged<PolicyDocument>, Refusal> {
     let model = &admin.model;
     let found = match kind {
         HolderKind::Users => model.inline::<User>(&name, &policy).await?,
         HolderKind::Groups => model.inline::<Group>(&name, &policy).await?,
         HolderKind::Roles => model.inline::<Role>(&name, &policy).await?,
     };
-    let document = found.text().to_owned();
-    Ok(Json(PolicyDocument { document }))
+    Ok(tagged(found.text()))
 }
 
 /// Adds an inline policy to a user, group or role, or replaces it.
 #[utoipa::path(
     put, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
     operation_id = "set_inline_policy",
-    params(InlinePath),
+    params(InlinePath, Precondition),
     request_body = PolicyDocument,
     responses((status = 200, description = "The policy", body = PolicyDocument)),
 )]
 pub(super) async fn set_inline(
     State(admin): State<Arc<Admin>>,
     At(InlinePath(kind, name, policy)): At<InlinePath>,
+    condition: Precondition,
     Read(ask): Read<PolicyDocument>,
-) -> Result<Json<PolicyDocument>, Refusal> {
+) -> Result<Tagged<PolicyDocument>, Refusal> {
     let (model, text) = (&admin.model, ask.document.as_str());
-    match kind {
-        HolderKind::Users => model
-            .put_inline::<User>(&name, &policy, text)
-            .await?
-            .forget(),
-        HolderKind::Groups => model
-            .put_inline::<Group>(&name, &policy, text)
-            .await?
-            .forget(),
-        HolderKind::Roles => model
-            .put_inline::<Role>(&name, &policy, text)
-            .await?
-            .forget(),
+    let test = |now: Option<&IdentityPolicy>| admits(&condition, now.map(IdentityPolicy::text));
+    let put = match kind {
+        HolderKind::Users => {
+            let put = model.put_inline_if::<User>(&name, &policy, text, test);
+            put.await.map(drop)
+        }
+        HolderKind::Groups => {
+            let put = model.put_inline_if::<Group>(&name, &policy, text, test);
+            put.await.map(drop)
+        }
+        HolderKind::Roles => {
+            let put = model.put_inline_if::<Role>(&name, &policy, text, test);
+            put.await.map(drop)
+        }
     };
-    Ok(Json(ask))
+    put.map_err(|error| condition.refusal(error))?;
+    Ok(tagged(text))
 }
 
 /// Removes an inline policy of a user, group or role.
 #[utoipa::path(
     delete, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
     operation_id = "delete_inline_policy",
-    params(InlinePath),
+    params(InlinePath, Precondition),
     responses((status = 204, description = "It is gone")),
 )]
 pub(super) async fn delete_inline(
     State(admin): State<Arc<Admin>>,
     At(InlinePath(kind, name, policy)): At<InlinePath>,
+    condition: Precondition,
 ) -> Result<NoContent, Refusal> {
     let model = &admin.model;
-    match kind {
-        HolderKind::Users => model.delete_inline::<User>(&name, &policy).await?.forget(),
-        HolderKind::Groups => model.delete_inline::<Group>(&name, &policy).await?.forget(),
-        HolderKind::Roles => model.delete_inline::<Role>(&name, &policy).await?.forget(),
+    let test = |now: Option<&IdentityPolicy>| admits(&condition, now.map(IdentityPolicy::text));
+    let deleted = match kind {
+        HolderKind::Users => {
+            let deleted = model.delete_inline_if::<User>(&name, &policy, test);
+            deleted.await.map(drop)
+        }
+        HolderKind::Groups => {
+            let deleted = model.delete_inline_if::<Group>(&name, &policy, test);
+            deleted.await.map(drop)
+        }
+        HolderKind::Roles => {
+            let deleted = model.delete_inline_if::<Role>(&name, &policy, test);
+            deleted.await.map(drop)
+        }
     };
+    deleted.map_err(|error| condition.refusal(error))?;
     Ok(NoContent)
+}
+
+fn tagged(text: &str) -> Tagged<PolicyDocument> {
+    let document = text.to_owned();
+    Tagged(PolicyDocument { document }, Some(Tag::of(text)))
+}
+
+/// Returns whether a policy's text, or that there is none, allows a change.
+fn admits(condition: &Precondition, text: Option<&str>) -> bool {
+    condition.admits(text.map(Tag::of))
 }
 
 /// Shows the policy of a bucket.
@@ -306,48 +345,54 @@ pub(super) async fn delete_inline(
 pub(super) async fn of_bucket(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<Json<PolicyDocument>, Refusal> {
+) -> Result<Tagged<PolicyDocument>, Refusal> {
     let bucket = find(&admin, &name).await?;
     let none = || {
         let why = "the bucket has no policy";
         Refusal::new(StatusCode::NOT_FOUND, "NoSuchBucketPolicy", why)
     };
-    let document = bucket.policy.as_ref().ok_or_else(none)?.text().to_owned();
-    Ok(Json(PolicyDocument { document }))
+    let policy = bucket.policy.as_ref().ok_or_else(none)?;
+    Ok(tagged(policy.text()))
 }
 
 /// Sets the policy of a bucket.
 #[utoipa::path(
     put, path = "/v1/buckets/{name}/policy", tag = "buckets", operation_id = "set_bucket_policy",
-    params(("name" = String, Path, description = "The bucket")),
+    params(("name" = String, Path, description = "The bucket"), Precondition),
     request_body = PolicyDocument,
     responses((status = 200, description = "The policy", body = PolicyDocument)),
 )]
 pub(super) async fn set_of_bucket(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
+    condition: Precondition,
     Read(ask): Read<PolicyDocument>,
-) -> Result<Json<PolicyDocument>, Refusal> {
+) -> Result<Tagged<PolicyDocument>, Refusal> {
     // A name that stands for the bucket is not the bucket's in policies.
     let bucket = find(&admin, &name).await?;
     let policy = read_bucket_policy(&admin.model, &ask.document, &bucket.name).await?;
     let policy = policy.map_err(|unfit| Error::MalformedPolicy(unfit.why))?;
-    admin.model.set_policy(&bucket, Some(policy)).await?;
-    Ok(Json(ask))
+    let test = |now: Option<&BucketPolicy>| admits(&condition, now.map(BucketPolicy::text));
+    let set = admin.model.set_policy_if(&bucket, Some(policy), test).await;
+    set.map_err(|error| condition.refusal(error))?;
+    Ok(tagged(&ask.document))
 }
 
 /// Removes the policy of a bucket.
 #[utoipa::path(
     delete, path = "/v1/buckets/{name}/policy", tag = "buckets",
     operation_id = "delete_bucket_policy",
-    params(("name" = String, Path, description = "The bucket")),
+    params(("name" = String, Path, description = "The bucket"), Precondition),
     responses((status = 204, description = "It is gone")),
 )]
 pub(super) async fn delete_of_bucket(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
+    condition: Precondition,
 ) -> Result<NoContent, Refusal> {
     let bucket = find(&admin, &name).await?;
-    admin.model.set_policy(&bucket, None).await?;
+    let test = |now: Option<&BucketPolicy>| admits(&condition, now.map(BucketPolicy::text));
+    let removed = admin.model.set_policy_if(&bucket, None, test).await;
+    removed.map_err(|error| condition.refusal(error))?;
     Ok(NoContent)
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use archipel_access::{Ownership, PublicAccessBlock};
-use archipel_model::{Bucket, DefaultEncryption};
+use archipel_model::{BlockedEncryption as Stored, Bucket, DefaultEncryption};
 use axum::extract::State;
 
 use super::Admin;
 use super::answer::{At, Json, Read, Refusal};
 use super::buckets::find;
 use super::types::{
-    BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership, PublicAccess,
+    BlockedEncryption, BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership,
+    PublicAccess,
 };
 
 /// Shows the default encryption of a bucket.
@@ -44,10 +45,15 @@ pub(super) async fn set_encryption(
         return Err(Refusal::invalid("bucket_key needs enabled"));
     }
     let bucket = find(&admin, &name).await?;
+    if set.blocked.is_some() && set.blocked != blocked(&bucket) {
+        let why = "blocked: only PutBucketEncryption of the S3 API changes it";
+        return Err(Refusal::invalid(why));
+    }
     let model = &admin.model;
     let default = DefaultEncryption {
-        is_enabled: set.enabled,
-        has_bucket_key: set.bucket_key,
+        is_enabled: Some(set.enabled),
+        has_bucket_key: Some(set.bucket_key),
+        blocked: None,
     };
     let changed = model.set_default_encryption(&bucket, default);
     Ok(Json(describe_encryption(&*changed.await?)))
@@ -57,6 +63,14 @@ fn describe_encryption(bucket: &Bucket) -> BucketEncryption {
     BucketEncryption {
         enabled: bucket.encrypts,
         bucket_key: bucket.has_bucket_key,
+        blocked: blocked(bucket),
+    }
+}
+
+fn blocked(bucket: &Bucket) -> Option<BlockedEncryption> {
+    match bucket.blocked_encryption? {
+        Stored::Customer => Some(BlockedEncryption::Customer),
+        Stored::Nothing => None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use archipel_base::NodeId;
 use archipel_cluster::{Lagging, MaintenanceStatus, VerificationState};
 use axum::extract::State;
+use tokio::time::Instant;
 
 use super::answer::{Accepted, Json, Read, Refusal};
 use super::types::{
@@ -50,8 +51,10 @@ pub(super) async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
     let epoch = cluster.epoch();
     let condition = epoch.map(|epoch| condition::assess(&epoch, &nodes::known(admin)));
     let mut told = Vec::new();
-    for (node, status) in cluster.upkeep().maintenance_of_all(scrub).await {
-        told.push(describe(admin, node, status).await);
+    let statuses = cluster.upkeep().maintenance_of_all(scrub).await;
+    let deadline = upkeep::names_deadline();
+    for (node, status) in statuses {
+        told.push(describe(admin, node, status, deadline).await);
     }
     let verified: VerifyInfo = verify::describe(admin);
     RepairInfo {
@@ -67,6 +70,7 @@ async fn describe(
     admin: &Admin,
     node: NodeId,
     status: Result<MaintenanceStatus, String>,
+    deadline: Instant,
 ) -> RepairNode {
     let told = RepairNode {
         node: node.to_string(),
@@ -80,7 +84,7 @@ async fn describe(
         },
         Ok(status) => RepairNode {
             scrub: upkeep::scrub_info(status.scrub),
-            repair: upkeep::repair_counts(admin, status.repairs).await,
+            repair: upkeep::repair_counts(admin, status.repairs, deadline).await,
             failed_disks: status
                 .failed_disks
                 .into_iter()
@@ -92,6 +96,7 @@ async fn describe(
                 capacity_bytes: space.total,
             }),
             behind: status.lagging.into_iter().map(behind).collect(),
+            comparing: status.comparing,
             verification: status.verification.map(verification),
             ..told
         },

@@ -12,6 +12,7 @@ use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::entities;
 use super::policies::{attached, attachments, inline_names};
+use super::precondition::{Precondition, Tag, Tagged};
 use super::types::{ChangeRole, CreateRole, Page, RoleInfo};
 
 /// The filters of the list of roles.
@@ -76,23 +77,24 @@ pub(super) async fn create(
 pub(super) async fn info(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<Json<RoleInfo>, Refusal> {
+) -> Result<Tagged<RoleInfo>, Refusal> {
     let role = admin.model.find_entity::<Role>(&name).await?;
-    Ok(Json(describe(&role)))
+    Ok(tagged(&role))
 }
 
 /// Changes a role; attaches managed policies and detaches some.
 #[utoipa::path(
     patch, path = "/v1/roles/{name}", tag = "users", operation_id = "change_role",
-    params(("name" = String, Path, description = "The role's name")),
+    params(("name" = String, Path, description = "The role's name"), Precondition),
     request_body = ChangeRole,
     responses((status = 200, description = "The role", body = RoleInfo)),
 )]
 pub(super) async fn change(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
+    condition: Precondition,
     Read(change): Read<ChangeRole>,
-) -> Result<Json<RoleInfo>, Refusal> {
+) -> Result<Tagged<RoleInfo>, Refusal> {
     let model = &admin.model;
     let change = RoleChange {
         description: change.description,
@@ -100,8 +102,11 @@ pub(super) async fn change(
         trust: change.trust,
         policies: attachments(model, change.attach, change.detach).await?,
     };
-    let changed = model.change_role(&name, change).await?;
-    Ok(Json(describe(&changed.value)))
+    let seen = condition.clone();
+    let test = move |now: &Role| seen.admits(Some(Tag::of(&describe(now))));
+    let changed = model.change_role_if(&name, change, test).await;
+    let changed = changed.map_err(|error| condition.refusal(error))?;
+    Ok(tagged(&changed.value))
 }
 
 /// Deletes a role that has no policies any more. Its sessions end.
@@ -116,7 +121,7 @@ pub(super) async fn delete(
     Query(how): Query<DryRun>,
 ) -> Result<Deletion, Refusal> {
     if how.dry_run {
-        let Json(role) = info(State(admin), At(name)).await?;
+        let Tagged(role, _) = info(State(admin), At(name)).await?;
         return Ok(Plan::default()
             .blocked_by("inline policies", &role.inline_policies)
             .blocked_by("attached policies", &role.policies)
@@ -124,6 +129,12 @@ pub(super) async fn delete(
     }
     admin.model.delete_role(&name).await?;
     Ok(Deletion::Done)
+}
+
+fn tagged(role: &Role) -> Tagged<RoleInfo> {
+    let info = describe(role);
+    let tag = Tag::of(&info);
+    Tagged(info, Some(tag))
 }
 
 fn describe(role: &Role) -> RoleInfo {

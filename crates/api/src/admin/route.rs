@@ -23,12 +23,13 @@ use super::operations::{Operations, operations};
 use super::{
     Admin, access, blocks, buckets, certificates, content, cors, events, families, groups, keyring,
     keys, layout, node, nodes, notifications, openapi, policies, protection, providers, recent,
-    repair, roles, settings, snapshots, tokens, upkeep, users, verify, website, work,
+    repair, roles, rules, settings, snapshots, tokens, upkeep, users, verify, website, work,
 };
 
-/// The most bytes of a query. The longest parameter is the key of an object: 1024 bytes, each of
-/// which takes three characters.
-const MAX_QUERY_BYTES: usize = 4096;
+/// The most bytes of a query. The longest one asks for the next page of uploads: it has the key of an object twice,
+/// as the beginning of keys and as the place of the page. A key has up to 1024 bytes, each of which takes three
+/// characters.
+const MAX_QUERY_BYTES: usize = 8192;
 
 /// Returns all routes, with their description.
 pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
@@ -79,11 +80,7 @@ fn about_buckets() -> OpenApiRouter<Arc<Admin>> {
         .routes(routes!(settings::lock, settings::set_lock))
         .routes(routes!(settings::quota, settings::set_quota))
         .routes(routes!(settings::tags, settings::set_tags))
-        .routes(routes!(
-            settings::rules,
-            settings::set_rules,
-            settings::delete_rules
-        ))
+        .routes(routes!(rules::show, rules::set, rules::delete))
         .routes(routes!(content::uploads))
         .routes(routes!(content::abort))
         .routes(routes!(content::object))

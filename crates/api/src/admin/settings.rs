@@ -1,25 +1,25 @@
-//! Settings of buckets: versions, object lock, tags and lifecycle rules.
+//! Settings of buckets: versions, object lock, quotas and tags.
 //!
-//! Tags and rules are read back from the documents of the S3 API, so that both have the same limits.
+//! Tags are read back from the document of the S3 API, so that both have the same limits.
 
 use std::sync::Arc;
 
 use archipel_model::{
-    Bucket, BucketLock, DefaultRetention, Error, Expiration, Lifecycle, LifecycleFilter,
-    LifecycleRule, MAX_RETENTION_DAYS, NoncurrentExpiration, RetentionMode, RetentionPeriod, Tags,
+    Bucket, BucketLock, DefaultRetention, MAX_RETENTION_DAYS, RetentionMode, RetentionPeriod, Tags,
     Usage, Versioning,
 };
 use axum::extract::State;
 
 use super::Admin;
-use super::answer::{At, Json, NoContent, Read, ReadRules, Refusal};
+use super::answer::{At, Json, Read, Refusal};
 use super::buckets::find;
+use super::precondition::{Precondition, Tag, Tagged};
 use super::types::{
-    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, NameValue,
-    Quota, QuotaUse, VersioningState,
+    BucketLockInfo, BucketTags, BucketVersioning, LockMode, NameValue, Quota, QuotaUse,
+    VersioningState,
 };
 use crate::s3::error::{Code, S3Error};
-use crate::s3::{lifecycle, tagging};
+use crate::s3::tagging;
 
 /// Shows whether a bucket keeps versions.
 #[utoipa::path(
@@ -222,32 +222,44 @@ impl From<Quota> for archipel_model::Quota {
 pub(super) async fn tags(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<Json<BucketTags>, Refusal> {
-    Ok(Json(BucketTags {
-        tags: named(&find(&admin, &name).await?.tags),
-    }))
+) -> Result<Tagged<BucketTags>, Refusal> {
+    Ok(tagged(&find(&admin, &name).await?.tags))
 }
 
 /// Replaces the tags of a bucket.
 #[utoipa::path(
     put, path = "/v1/buckets/{name}/tags", tag = "buckets", operation_id = "set_bucket_tags",
-    params(("name" = String, Path, description = "The bucket")),
+    params(("name" = String, Path, description = "The bucket"), Precondition),
     request_body = BucketTags,
     responses((status = 200, description = "The tags", body = BucketTags)),
 )]
 pub(super) async fn set_tags(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
+    condition: Precondition,
     Read(set): Read<BucketTags>,
-) -> Result<Json<BucketTags>, Refusal> {
+) -> Result<Tagged<BucketTags>, Refusal> {
     let document = tagging::document(&pairs(&set.tags)).finish();
     let tags = tagging::of_bucket(&document).map_err(|error| refused(&error))?;
     let bucket = find(&admin, &name).await?;
-    admin.model.set_bucket_tags(&bucket, tags.clone()).await?;
-    Ok(Json(BucketTags { tags: named(&tags) }))
+    let (model, answer) = (&admin.model, tagged(&tags));
+    let test = |now: &Tags| condition.admits(tag(now));
+    let set = model.set_bucket_tags_if(&bucket, tags, test).await;
+    set.map_err(|error| condition.refusal(error))?;
+    Ok(answer)
 }
 
-fn named(tags: &Tags) -> Vec<NameValue> {
+/// Returns the tag of the tags of a bucket; `None` if it has none.
+fn tag(tags: &Tags) -> Option<Tag> {
+    (!tags.is_empty()).then(|| Tag::of(tags))
+}
+
+fn tagged(tags: &Tags) -> Tagged<BucketTags> {
+    Tagged(BucketTags { tags: named(tags) }, tag(tags))
+}
+
+/// Shows tags.
+pub(super) fn named(tags: &Tags) -> Vec<NameValue> {
     let named = |(name, value): &(String, String)| NameValue {
         name: name.clone(),
         value: value.clone(),
@@ -255,131 +267,10 @@ fn named(tags: &Tags) -> Vec<NameValue> {
     tags.iter().map(named).collect()
 }
 
-fn pairs(tags: &[NameValue]) -> Tags {
+/// Returns tags as the model has them.
+pub(super) fn pairs(tags: &[NameValue]) -> Tags {
     let pair = |tag: &NameValue| (tag.name.clone(), tag.value.clone());
     tags.iter().map(pair).collect()
-}
-
-/// Shows the lifecycle rules of a bucket.
-#[utoipa::path(
-    get, path = "/v1/buckets/{name}/lifecycle", tag = "buckets",
-    operation_id = "get_bucket_lifecycle",
-    params(("name" = String, Path, description = "The bucket")),
-    responses((status = 200, description = "The rules", body = BucketLifecycle)),
-)]
-pub(super) async fn rules(
-    State(admin): State<Arc<Admin>>,
-    At(name): At<String>,
-) -> Result<Json<BucketLifecycle>, Refusal> {
-    Ok(Json(describe_rules(&*find(&admin, &name).await?)))
-}
-
-/// Replaces the lifecycle rules of a bucket.
-#[utoipa::path(
-    put, path = "/v1/buckets/{name}/lifecycle", tag = "buckets",
-    operation_id = "set_bucket_lifecycle",
-    params(("name" = String, Path, description = "The bucket")),
-    request_body = BucketLifecycle,
-    responses((status = 200, description = "The rules", body = BucketLifecycle)),
-)]
-pub(super) async fn set_rules(
-    State(admin): State<Arc<Admin>>,
-    At(name): At<String>,
-    Read(set): ReadRules<BucketLifecycle>,
-) -> Result<Json<BucketLifecycle>, Refusal> {
-    if set.rules.is_empty() {
-        return Err(Refusal::invalid("rules: give at least one, or delete them"));
-    }
-    let rules: Vec<_> = set.rules.iter().map(rule).collect::<Result<_, _>>()?;
-    let asked = Lifecycle {
-        rules,
-        minimum_size_varies: false,
-    };
-    let document = lifecycle::document(&asked).finish();
-    let checked = lifecycle::parse(&document).map_err(|error| refused(&error))?;
-    let bucket = find(&admin, &name).await?;
-    let stored = admin.model.set_lifecycle(&bucket, Some(checked)).await;
-    let changed = stored.map_err(|error| match error {
-        Error::TooLarge => Refusal::invalid("rules: they are too large"),
-        error => error.into(),
-    })?;
-    Ok(Json(describe_rules(&changed)))
-}
-
-fn describe_rules(bucket: &Bucket) -> BucketLifecycle {
-    let rules = bucket.lifecycle.iter().flat_map(|all| &all.rules);
-    BucketLifecycle {
-        rules: rules.map(describe_rule).collect(),
-    }
-}
-
-/// Deletes the lifecycle rules of a bucket.
-#[utoipa::path(
-    delete, path = "/v1/buckets/{name}/lifecycle", tag = "buckets",
-    operation_id = "delete_bucket_lifecycle",
-    params(("name" = String, Path, description = "The bucket")),
-    responses((status = 204, description = "The bucket has no rules")),
-)]
-pub(super) async fn delete_rules(
-    State(admin): State<Arc<Admin>>,
-    At(name): At<String>,
-) -> Result<NoContent, Refusal> {
-    let bucket = find(&admin, &name).await?;
-    admin.model.set_lifecycle(&bucket, None).await?;
-    Ok(NoContent)
-}
-
-fn rule(asked: &BucketRule) -> Result<LifecycleRule, Refusal> {
-    let refuse = |why: &str| Err(Refusal::invalid(format!("rule '{}': {why}", asked.id)));
-    let expiration = match (asked.expire_days, asked.expire_at_ms, asked.expire_markers) {
-        (None, None, None) => None,
-        (Some(days), None, None) => Some(Expiration::Days(days)),
-        (None, Some(at_ms), None) => Some(Expiration::Date(at_ms)),
-        (None, None, Some(on)) => Some(Expiration::DeleteMarkers(on)),
-        _ => return refuse("give one of expire_days, expire_at_ms and expire_markers"),
-    };
-    let noncurrent = match (asked.noncurrent_days, asked.noncurrent_keep) {
-        (Some(days), keep) => Some(NoncurrentExpiration { days, keep }),
-        (None, None) => None,
-        (None, Some(_)) => return refuse("noncurrent_keep needs noncurrent_days"),
-    };
-    Ok(LifecycleRule {
-        id: asked.id.clone(),
-        enabled: !asked.disabled,
-        filter: LifecycleFilter {
-            old_form: false,
-            prefix: asked.prefix.clone(),
-            tags: pairs(&asked.tags),
-            larger_than: asked.larger_than,
-            smaller_than: asked.smaller_than,
-        },
-        expiration,
-        noncurrent,
-        abort_days: asked.abort_days,
-    })
-}
-
-fn describe_rule(rule: &LifecycleRule) -> BucketRule {
-    let filter = &rule.filter;
-    let mut info = BucketRule {
-        id: rule.id.clone(),
-        disabled: !rule.enabled,
-        prefix: filter.prefix.clone(),
-        tags: named(&filter.tags),
-        larger_than: filter.larger_than,
-        smaller_than: filter.smaller_than,
-        noncurrent_days: rule.noncurrent.map(|noncurrent| noncurrent.days),
-        noncurrent_keep: rule.noncurrent.and_then(|noncurrent| noncurrent.keep),
-        abort_days: rule.abort_days,
-        ..BucketRule::default()
-    };
-    match rule.expiration {
-        Some(Expiration::Days(days)) => info.expire_days = Some(days),
-        Some(Expiration::Date(at_ms)) => info.expire_at_ms = Some(at_ms),
-        Some(Expiration::DeleteMarkers(on)) => info.expire_markers = Some(on),
-        None => {}
-    }
-    info
 }
 
 /// Checks that a document of the S3 API says what was asked for: it cannot hold control characters.

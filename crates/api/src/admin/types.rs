@@ -42,7 +42,8 @@ pub use identities::{
 };
 pub use keyring::{KeyringInfo, RingKeyInfo};
 pub use protection::{
-    BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership, PublicAccess,
+    BlockedEncryption, BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership,
+    PublicAccess,
 };
 pub use providers::{ChangeProvider, CreateProvider, ProviderInfo};
 pub use recent::AuditLine;

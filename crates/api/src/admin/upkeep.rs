@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use archipel_cluster::{AntiEntropyStatus, PeerStatus, RepairStatus, ScrubStatus};
+use archipel_model::ExpiryStatus;
+use archipel_storage::RowKey;
 use axum::extract::State;
+use tokio::time::{Instant, timeout_at};
 
 use super::Admin;
 use super::answer::{Accepted, Json, Read, Refusal};
@@ -12,6 +15,9 @@ use super::types::{
     AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, OperationKind, RepairCounts, ScrubInfo,
     StartScrub, Upkeep,
 };
+
+/// Stands for the name of something that storage did not tell in time.
+const UNNAMED: &str = "something whose name cannot be read now";
 
 /// Shows scrubbing, repair and anti-entropy on this node.
 #[utoipa::path(
@@ -27,7 +33,7 @@ pub(super) async fn describe(admin: &Admin) -> Upkeep {
     let cluster = admin.model.cluster();
     Upkeep {
         scrub: scrub_info(cluster.upkeep().scrub_status()),
-        repair: repair_counts(admin, cluster.upkeep().repair_status()).await,
+        repair: repair_counts(admin, cluster.upkeep().repair_status(), names_deadline()).await,
         anti_entropy: anti_entropy_info(&cluster.upkeep().anti_entropy_status()),
         gc: gc_info(admin).await,
     }
@@ -39,12 +45,12 @@ pub(super) async fn describe(admin: &Admin) -> Upkeep {
     responses((status = 200, description = "Lifecycle rules on this node", body = LifecycleInfo)),
 )]
 pub(super) async fn lifecycle(State(admin): State<Arc<Admin>>) -> Json<LifecycleInfo> {
-    Json(lifecycle_info(&admin))
+    Json(lifecycle_info(admin.model.expiry_status()))
 }
 
-pub(super) fn lifecycle_info(admin: &Admin) -> LifecycleInfo {
-    let status = admin.model.expiry_status();
+pub(super) fn lifecycle_info(status: ExpiryStatus) -> LifecycleInfo {
     let counts = status.counts;
+    let is_left = status.waiting || status.parts_done < status.parts;
     LifecycleInfo {
         day_seconds: status.day_ms / 1000,
         buckets: status.buckets,
@@ -63,10 +69,12 @@ pub(super) fn lifecycle_info(admin: &Admin) -> LifecycleInfo {
         aborted_uploads: counts.uploads,
         skipped: counts.skipped,
         failed: counts.failed,
+        trouble: status.trouble.filter(|_| is_left),
     }
 }
 
-async fn gc_info(admin: &Admin) -> Option<GcInfo> {
+/// Returns the state of garbage collection; `None` if storage does not tell.
+pub(super) async fn gc_info(admin: &Admin) -> Option<GcInfo> {
     match tokio::time::timeout(STATUS_TIMEOUT, admin.model.gc_tasks()).await {
         Ok(Ok(tasks)) => Some(GcInfo {
             tasks,
@@ -141,7 +149,7 @@ pub(super) fn id(admin: &Admin, kind: OperationKind) -> String {
 pub(super) async fn start_lifecycle(State(admin): State<Arc<Admin>>) -> Accepted<LifecycleInfo> {
     admin.model.start_expiry();
     let operation = OperationKind::Lifecycle.name().to_owned();
-    Accepted(operation, lifecycle_info(&admin))
+    Accepted(operation, lifecycle_info(admin.model.expiry_status()))
 }
 
 /// Compares this node's data with those of all other nodes soon, instead of when it is due.
@@ -194,14 +202,37 @@ pub(super) fn scrub_info(scrub: ScrubStatus) -> ScrubInfo {
     }
 }
 
-/// Returns the state of repair, with damaged things by name.
-pub(super) async fn repair_counts(admin: &Admin, repair: RepairStatus) -> RepairCounts {
+/// Returns the time until which names of damaged things are waited for.
+pub(super) fn names_deadline() -> Instant {
+    Instant::now() + STATUS_TIMEOUT
+}
+
+/// Returns the name of what a row is. Some names are read from storage, which may hang: after
+/// `deadline` none is asked for any more.
+pub(super) async fn name_of_row(admin: &Admin, row: &RowKey, deadline: Instant) -> String {
+    let name = match Instant::now() < deadline {
+        true => timeout_at(deadline, admin.model.name_of_row(row))
+            .await
+            .ok(),
+        false => None,
+    };
+    name.unwrap_or_else(|| UNNAMED.into())
+}
+
+/// Returns the state of repair, with damaged things by name, as far as the names are known before
+/// `deadline`.
+pub(super) async fn repair_counts(
+    admin: &Admin,
+    repair: RepairStatus,
+    deadline: Instant,
+) -> RepairCounts {
     let mut troubles = Vec::with_capacity(repair.troubles.len());
     for trouble in repair.troubles {
         let mut used_by = Vec::with_capacity(trouble.rows.len());
         for row in &trouble.rows {
-            used_by.push(admin.model.name_of_row(row).await);
+            used_by.push(name_of_row(admin, row, deadline).await);
         }
+        used_by.dedup();
         troubles.push(BlockTrouble {
             block: trouble.hash.to_string(),
             why: trouble.why,

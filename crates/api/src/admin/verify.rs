@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use archipel_cluster::{NodePart, Verification};
 use axum::extract::State;
+use http::StatusCode;
 
 use super::Admin;
 use super::answer::{Accepted, Json, Read, Refusal};
@@ -22,8 +23,17 @@ pub(super) async fn start(
     State(admin): State<Arc<Admin>>,
     Read(ask): Read<StartVerify>,
 ) -> Result<Accepted<VerifyInfo>, Refusal> {
-    let begun = admin.model.cluster().upkeep().verify_start(ask.deep);
-    begun.map_err(archipel_model::Error::from)?;
+    let upkeep = admin.model.cluster().upkeep();
+    if let Err(error) = upkeep.verify_start(ask.deep) {
+        let last = upkeep.verification();
+        return Err(match last.is_some_and(|last| last.ended_ms == 0) {
+            true => {
+                let why = "a verification is under way already; GET /v1/verify shows it";
+                Refusal::new(StatusCode::CONFLICT, "VerificationRuns", why)
+            }
+            false => archipel_model::Error::from(error).into(),
+        });
+    }
     Ok(Accepted("verification".into(), describe(&admin)))
 }
 

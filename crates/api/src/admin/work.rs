@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use super::answer::{Accepted, At, Json, Query, Refusal};
 use super::node::STATUS_TIMEOUT;
 use super::page::page;
-use super::types::{OperationInfo, OperationKind, OperationState, Page, RepairNode};
+use super::types::{OperationInfo, OperationKind, OperationState, Page, ProgressInfo, RepairNode};
 use super::{Admin, repair, upkeep, verify};
 
 /// The filters of the list of operations.
@@ -133,26 +133,31 @@ async fn operations(admin: &Admin) -> Vec<OperationInfo> {
     let me = admin.model.cluster().me().node.to_string();
     let others = told.nodes.iter().filter(|node| node.node != me);
     all.extend(others.filter_map(verification_of));
-    all.extend(told.moving.map(|moving| OperationInfo {
-        done: moving.done.into(),
-        all: Some(moving.partitions.into()),
-        unit: Some("partitions".into()),
-        problems: moving.trouble.iter().count() as u64,
-        trouble: moving.trouble.clone(),
-        ..OperationInfo::new(
-            OperationKind::LayoutChange,
-            None,
-            match moving.trouble {
-                Some(_) => OperationState::Stuck,
-                None => OperationState::Running,
-            },
-        )
-    }));
+    all.push(layout_change(told.moving));
     for node in &told.nodes {
         all.extend(of_node(node));
     }
     all.sort_by(|a, b| a.id.cmp(&b.id));
     all
+}
+
+/// Returns the change of the layout. It is there without one, too, so that its end can be seen.
+fn layout_change(moving: Option<ProgressInfo>) -> OperationInfo {
+    let of = |state| OperationInfo::new(OperationKind::LayoutChange, None, state);
+    let Some(moving) = moving else {
+        return of(OperationState::Idle);
+    };
+    OperationInfo {
+        done: moving.done.into(),
+        all: Some(moving.partitions.into()),
+        unit: Some("partitions".into()),
+        problems: moving.trouble.iter().count() as u64,
+        trouble: moving.trouble.clone(),
+        ..of(match moving.trouble {
+            Some(_) => OperationState::Stuck,
+            None => OperationState::Running,
+        })
+    }
 }
 
 fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
@@ -202,7 +207,7 @@ fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
             left: Some(rows),
             unit: Some("rows".into()),
             trouble,
-            ..OperationInfo::new(AntiEntropy, Some(node), active(rows > 0))
+            ..OperationInfo::new(AntiEntropy, Some(node), active(rows > 0 || node.comparing))
         },
     ]
 }
@@ -214,6 +219,8 @@ fn verification(admin: &Admin) -> OperationInfo {
         (_, 0) => OperationState::Running,
         _ => OperationState::Done,
     };
+    let stopped = "it was stopped before it had verified everything";
+    let stopped = info.stopped.then(|| stopped.to_owned());
     OperationInfo {
         began_ms: some(info.began_ms),
         ended_ms: some(info.ended_ms),
@@ -221,7 +228,7 @@ fn verification(admin: &Admin) -> OperationInfo {
         all: Some(info.nodes.len() as u64),
         unit: Some("nodes".into()),
         problems: info.problems(),
-        trouble: info.unchecked().into_iter().next(),
+        trouble: info.unchecked().into_iter().next().or(stopped),
         ..OperationInfo::new(OperationKind::Verification, None, state)
     }
 }
@@ -269,7 +276,10 @@ fn snapshot(admin: &Admin) -> OperationInfo {
 }
 
 fn lifecycle(admin: &Admin) -> OperationInfo {
-    let info = upkeep::lifecycle_info(admin);
+    let status = admin.model.expiry_status();
+    // Those of earlier walks are tried again in this one.
+    let problems = status.counts.failed.saturating_sub(status.failed_before);
+    let info = upkeep::lifecycle_info(status);
     let state = match info.running || info.waiting {
         true => OperationState::Running,
         false => OperationState::Idle,
@@ -281,7 +291,8 @@ fn lifecycle(admin: &Admin) -> OperationInfo {
         done: info.parts_done,
         all: Some(info.parts),
         unit: Some("parts of buckets".into()),
-        problems: info.failed,
+        problems,
+        trouble: info.trouble,
         ..OperationInfo::new(OperationKind::Lifecycle, None, state)
     }
 }
@@ -325,7 +336,7 @@ async fn rotation(admin: &Admin) -> OperationInfo {
 
 /// Returns nothing if storage does not answer.
 async fn garbage_collection(admin: &Admin) -> Option<OperationInfo> {
-    let tasks = upkeep::describe(admin).await.gc?.tasks;
+    let tasks = upkeep::gc_info(admin).await?.tasks;
     let state = match tasks {
         0 => OperationState::Idle,
         _ => OperationState::Running,

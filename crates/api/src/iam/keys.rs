@@ -31,15 +31,14 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         }
         Action::UpdateAccessKey => {
             let key = own(ask).await?;
-            let disabled = match ask.form.required("Status")? {
-                "Active" => false,
-                "Inactive" => true,
+            let changed = match ask.form.required("Status")? {
+                "Active" => ask.model.enable_key(&key.id).await?,
+                "Inactive" => ask.model.disable_key(&key.id).await?,
                 other => {
                     let why = format!("Status: {other:?} is neither Active nor Inactive");
                     return Err(IamError::invalid(why));
                 }
             };
-            let changed = ask.model.set_key_disabled(&key.id, disabled).await?;
             ask.done(changed);
         }
         Action::DeleteAccessKey => {

@@ -136,11 +136,7 @@ async fn a_user_gets_a_key_and_a_policy_and_reads() {
 async fn nobody_manages_users_without_a_policy() {
     let s3 = Endpoint::open().await;
     let admin = administrator(&s3).await;
-    let other = s3
-        .model
-        .create_access_key("owner of nothing", true)
-        .await
-        .unwrap();
+    let other = s3.model.create_owner_key("owner of nothing").await.unwrap();
     for key in [&*s3.key, &*other] {
         for (action, parameters) in [
             ("CreateUser", &[("UserName", "mallory")][..]),
@@ -290,7 +286,8 @@ async fn requests_that_are_not_understood_are_refused() {
     assert_eq!(s3.send(request).await.status, 400);
 }
 
-/// The order of calls in which Terraform's provider makes, reads, changes and removes a managed policy.
+/// The order of calls in which Terraform's provider makes, reads, changes and removes a managed
+/// policy.
 #[tokio::test]
 async fn managed_policies_have_versions() {
     let s3 = Endpoint::open().await;

@@ -57,7 +57,7 @@ impl Endpoint {
     async fn new() -> Endpoint {
         let cluster = Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap();
         let model = Model::open(cluster).await.unwrap();
-        let key = model.create_access_key("key", false).await.unwrap();
+        let key = model.create_access_key("key").await.unwrap();
         model.create_bucket("bucket", Some(&key.id)).await.unwrap();
         let config = K2vConfig {
             region: "us-east-1".into(),
@@ -297,7 +297,7 @@ async fn a_poll_tells_nothing_to_a_key_that_was_disabled_meanwhile() {
     let poll = k2v.send("GET", Some("p/ä b"), &query, &[], b"");
     let meanwhile = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let disabled = k2v.model.set_key_disabled(&k2v.signer.access_key, true);
+        let disabled = k2v.model.disable_key(&k2v.signer.access_key);
         disabled.await.unwrap();
         let insert = archipel_model::k2v::Insert {
             name: archipel_model::k2v::ItemName::new("p/ä b", "s k/ö").unwrap(),

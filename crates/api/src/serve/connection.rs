@@ -40,8 +40,8 @@ const LAST_REQUEST: Duration = Duration::from_millis(500);
 /// The state that the connections of a server share.
 #[derive(Clone)]
 pub struct Common {
-    /// The permits of HTTP/2 requests in progress on all connections, until their answers are sent: one
-    /// connection can have many.
+    /// The permits of HTTP/2 requests in progress on all connections, until their answers are sent:
+    /// one connection can have many.
     pub streams: Arc<Semaphore>,
     /// The same requests by address of their clients.
     pub requests: Addresses,
@@ -51,15 +51,15 @@ pub struct Common {
     pub stopping: watch::Receiver<()>,
 }
 
-/// Serves a connection while requests come or answers move. `secure` says that the stream is a TLS
-/// session. Returns true if it ended because the client breaks the protocol.
+/// Serves a connection while requests come or answers move. A stream is `secure` if it is a TLS
+/// session. Returns true if the connection ended because the client breaks the protocol.
 pub async fn serve<T>(
     service: Arc<dyn Service>,
     builder: Builder<TokioExecutor>,
     common: Common,
     stream: T,
     peer: Option<Peer>,
-    secure: bool,
+    secure: Option<Secure>,
 ) -> bool
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -78,8 +78,8 @@ where
                 let client = Peer(proxies.client(peer.0, request.headers()));
                 request.extensions_mut().insert(client);
             }
-            if secure {
-                request.extensions_mut().insert(Secure);
+            if let Some(secure) = secure {
+                request.extensions_mut().insert(secure);
             }
             let stopping = Stopping(common.stopping.clone());
             request.extensions_mut().insert(stopping);
@@ -106,7 +106,8 @@ where
             }
             () = tokio::time::sleep(period) => {
                 quiet = if activity.is_quiet(&mut seen) { quiet + 1 } else { 0 };
-                // Only if others wait for its places: a client may be slow, or look away from one answer.
+                // Only if others wait for its places: a client may be slow, or look away from one
+                // answer.
                 let stands_still = activity.answers.lock().one_stands_still();
                 match quiet {
                     _ if stands_still && streams.available_permits() == 0 => break Ok(()),
@@ -165,8 +166,8 @@ impl Activity {
     }
 }
 
-/// The answers that are being sent on a connection. Over HTTP/2 a client may read some of them, and leave
-/// the others alone.
+/// The answers that are being sent on a connection. Over HTTP/2 a client may read some of them, and
+/// leave the others alone.
 #[derive(Default)]
 struct Answers {
     /// Of each, by its number, the periods since its last piece.
@@ -213,8 +214,8 @@ impl<P: Send + Sync + 'static> Sending<P> {
         self.activity.answers.lock().quiet.insert(self.number, 0);
     }
 
-    /// Returns a piece of the answer that keeps the places, too: it waits in the connection after the answer's
-    /// body has ended.
+    /// Returns a piece of the answer that keeps the places, too: it waits in the connection after
+    /// the answer's body has ended.
     fn piece(self: &Arc<Self>, frame: Frame<Bytes>) -> Frame<Bytes> {
         self.step();
         frame.map_data(|bytes| {
@@ -261,8 +262,9 @@ impl Drop for Handling {
     }
 }
 
-/// Answers a request. The request and its answering are boxed: an argument keeps its room also after
-/// its value has moved, and HTTP/1.1 keeps room for this future as long as the connection lives.
+/// Answers a request. The request and its answering are boxed: an argument keeps its room also
+/// after its value has moved, and HTTP/1.1 keeps room for this future as long as the connection
+/// lives.
 async fn handle(
     service: Arc<dyn Service>,
     activity: Arc<Activity>,

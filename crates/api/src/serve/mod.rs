@@ -1,8 +1,8 @@
-//! Serves a [`Service`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All endpoints for users share
-//! it.
+//! Serves a [`Service`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All endpoints
+//! for users share it.
 //!
-//! Bounded: connections, those of an address, headers, time for headers, pauses of bodies and answers, streams and
-//! windows of HTTP/2.
+//! Bounded: connections, those of an address, headers, time for headers, pauses of bodies and
+//! answers, streams and windows of HTTP/2.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -74,12 +74,13 @@ pub struct Endless;
 pub struct Limits {
     /// The most connections at once. Others wait to be accepted.
     pub connections: usize,
-    /// The most connections of one address at once, and the most HTTP/2 requests. Others are refused. A
-    /// network of IPv6 counts as one address: a /64, and a /48 with twice as many.
+    /// The most connections of one address at once, and the most HTTP/2 requests. Others are
+    /// refused. A network of IPv6 counts as one address: a /64, and a /48 with twice as many.
     pub connections_per_address: usize,
     /// True if clients on this machine, such as a proxy, may have any number of connections.
     pub spares_loopback: bool,
-    /// The proxies that tell the addresses of their clients. They may have any number of connections.
+    /// The proxies that tell the addresses of their clients. They may have any number of
+    /// connections.
     pub proxies: Proxies,
     /// The timeout of a request's headers, and of an idle connection.
     pub header_time: Duration,
@@ -169,8 +170,8 @@ const LAST_CONNECTIONS: Duration = Duration::from_millis(50);
 /// A stopping server gives a handshake that has begun so long to end.
 const LAST_HANDSHAKE: Duration = Duration::from_millis(500);
 
-/// Serves until `shutdown` resolves. Requests in progress then have a limited time to end. `tracer` begins
-/// the spans of requests.
+/// Serves until `shutdown` resolves. Requests in progress then have a limited time to end. `tracer`
+/// begins the spans of requests.
 #[boxed]
 pub async fn serve(
     listeners: Vec<TcpListener>,
@@ -335,13 +336,14 @@ impl Acceptor {
             };
             let mut stopping = common.stopping.clone();
             let breaks_protocol = match handshakes {
-                None => connection::serve(service, builder, common, stream, peer, false).await,
+                None => connection::serve(service, builder, common, stream, peer, None).await,
                 Some(handshakes) => {
                     let limit = service.limits().header_time;
                     match greet(&handshakes, stream, limit, stopping.clone()).await {
                         None => false,
                         Some(stream) => {
-                            connection::serve(service, builder, common, stream, peer, true).await
+                            connection::serve(service, builder, common, stream, peer, Some(Secure))
+                                .await
                         }
                     }
                 }

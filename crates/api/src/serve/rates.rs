@@ -17,12 +17,12 @@ use super::addresses::{TIMES_OF_SITE, counted_as, site_of};
 /// by the clients of a few seconds.
 const REQUESTS_BETWEEN_CLEANINGS: usize = 10_000;
 
-/// The requests a second of one address whose credentials may be refused at once. A client that guesses keys,
-/// or only wants to keep the node busy, sends more.
+/// The requests a second of one address whose credentials may be refused at once. A client that
+/// guesses keys, or only wants to keep the node busy, sends more.
 const REFUSED_AT_ONCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
-/// The look-ups a second that clients of one address may cause at once, by names of access keys and tokens that the
-/// node does not know.
+/// The look-ups a second that clients of one address may cause at once, by names of access keys and
+/// tokens that the node does not know.
 const LOOKED_UP_AT_ONCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
 /// The pause before the refusals of further ones, and before further look-ups.
@@ -68,16 +68,17 @@ impl Rates {
         }))
     }
 
-    /// Waits before an answer that refuses the credentials of a request of this address, if there were
-    /// many such answers. A connection that waits costs nothing, and other requests of the address do not wait.
+    /// Waits before an answer that refuses the credentials of a request of this address, if there
+    /// were many such answers. A connection that waits costs nothing, and other requests of the
+    /// address do not wait.
     pub async fn pace_refusal(&self, address: IpAddr) {
         if !self.0.refused.admits(address) {
             tokio::time::sleep(REFUSAL_PAUSE).await;
         }
     }
 
-    /// Waits before a look-up that other nodes are asked for, if clients of this address caused many of them and have
-    /// proven nothing yet. Returns false if there still are too many.
+    /// Waits before a look-up that other nodes are asked for, if clients of this address caused
+    /// many of them and have proven nothing yet. Returns false if there still are too many.
     pub async fn admits_look_up(&self, address: IpAddr) -> bool {
         if self.0.looked_up.admits(address) {
             return true;
@@ -136,12 +137,14 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::num::NonZeroU32;
+    use std::ops::Range;
     use std::time::Duration;
 
     use tokio::time::Instant;
 
     use super::{
         LOOKED_UP_AT_ONCE, REFUSAL_PAUSE, REFUSED_AT_ONCE, REQUESTS_BETWEEN_CLEANINGS, Rates,
+        TIMES_OF_SITE,
     };
 
     /// Returns how many of `count` requests are admitted. A slow machine admits more of them.
@@ -216,6 +219,32 @@ mod tests {
         }
         assert!(refused && begun.elapsed() >= REFUSAL_PAUSE);
         assert!(rates.admits_look_up(other).await);
+    }
+
+    /// A site is a /48 at least, with 65,536 networks. None of them does here more than it may.
+    #[tokio::test(start_paused = true)]
+    async fn networks_of_one_site_cause_the_refusals_and_look_ups_of_two_addresses() {
+        let rates = Rates::default();
+        let address = |site: u32, network: u32| -> IpAddr {
+            format!("2001:db8:{site:x}:{network:x}::1").parse().unwrap()
+        };
+        let paused = async |site: u32, networks: Range<u32>| {
+            let begun = Instant::now();
+            for network in networks {
+                rates.pace_refusal(address(site, network)).await;
+            }
+            begun.elapsed()
+        };
+        let at_once = REFUSED_AT_ONCE.saturating_mul(TIMES_OF_SITE).get();
+        assert_eq!(paused(1, 0..at_once).await, Duration::ZERO);
+        assert!(paused(1, at_once..5000).await >= REFUSAL_PAUSE);
+        assert_eq!(paused(2, 0..1).await, Duration::ZERO);
+        let mut refused = false;
+        for network in 0..5000 {
+            refused |= !rates.admits_look_up(address(1, network)).await;
+        }
+        assert!(refused);
+        assert!(rates.admits_look_up(address(2, 0)).await);
     }
 
     #[test]

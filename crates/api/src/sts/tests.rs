@@ -114,9 +114,9 @@ async fn a_role_is_assumed_and_its_session_reads() {
     assert!(who.element("UserId").unwrap().ends_with(":job"));
 
     // The session ends with the key that asked for it.
-    s3.model.set_key_disabled(&admin.id, true).await.unwrap();
+    s3.model.disable_key(&admin.id).await.unwrap();
     get(&s3, &key, &token).await.is(403, "InvalidAccessKeyId");
-    s3.model.set_key_disabled(&admin.id, false).await.unwrap();
+    s3.model.enable_key(&admin.id).await.unwrap();
     get(&s3, &key, &token).await.ok();
     let policy = &[("RoleName", "reader"), ("PolicyName", "p")];
     iam(&s3, &admin, "DeleteRolePolicy", policy).await.ok();

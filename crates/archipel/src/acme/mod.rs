@@ -1,8 +1,9 @@
 //! Certificates from an authority (ACME, RFC 8555).
 //!
-//! Every node looks at the row of each domain again and again. If a certificate is missing, or a third of
-//! its time is left, the first node that notes its order in the row asks the authority. Challenge and
-//! certificate are in the row, too: any node answers the authority, and all nodes use the certificate.
+//! Every node looks at the row of each domain again and again. If a certificate is missing, or a
+//! third of its time is left, the first node that notes its order in the row asks the authority.
+//! Challenge and certificate are in the row, too: any node answers the authority, and all nodes use
+//! the certificate.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -36,7 +37,8 @@ use crate::config::{self, Settings};
 const INTERVAL: Duration = Duration::from_secs(60);
 /// How often, while a domain has no certificate: another node may be about to get it.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
-/// The time after a start in which nothing is ordered: nodes that start together open their listeners.
+/// The time after a start in which nothing is ordered: nodes that start together open their
+/// listeners.
 const START_TIME: Duration = Duration::from_secs(10);
 /// The time of an order. After that another node may begin one.
 const ORDER_TIME: Duration = Duration::from_secs(600);
@@ -58,8 +60,8 @@ struct Shared {
     tls: Tls,
     clock: Arc<dyn WallClock>,
     domains: Mutex<BTreeMap<String, Domain>>,
-    /// The challenge of each domain of the settings. Requests for it wait for a read of it, and for no
-    /// other.
+    /// The challenge of each domain of the settings. Requests for it wait for a read of it, and for
+    /// no other.
     looked: BTreeMap<String, tokio::sync::Mutex<Looked>>,
 }
 
@@ -77,7 +79,8 @@ pub struct Domain {
     pub trouble: Option<String>,
     /// The chain in use.
     chain: String,
-    /// When the next order may begin after one of this node's that failed: another node shall try first.
+    /// When the next order may begin after one of this node's that failed: another node shall try
+    /// first.
     own_wait_ms: Option<u64>,
 }
 
@@ -327,7 +330,7 @@ impl Acme {
         }
         let key = self.0.model.certificate_key(name, issued).await;
         let key = key.map_err(|error| error.to_string())?;
-        let (folder, copy) = (self.0.folder.clone(), name.to_owned());
+        let (folder, copy) = (self.0.folder.clone(), files::name(self.name(name)));
         let chain = issued.chain.clone();
         self.set(name, &chain, &key)?;
         let copied =
@@ -351,7 +354,8 @@ impl Acme {
 
     fn use_copies(&self) {
         for name in &self.0.settings.domains {
-            let Some((chain, key)) = files::read(&self.0.folder, name) else {
+            let copy = files::name(self.name(name));
+            let Some((chain, key)) = files::read(&self.0.folder, &copy) else {
                 continue;
             };
             if let Err(error) = self.set(name, &chain, &key) {

@@ -49,14 +49,12 @@ fn settings() -> config::Acme {
 }
 
 fn acme(folder: &std::path::Path, model: &Model) -> Acme {
+    acme_with(settings(), folder, model)
+}
+
+fn acme_with(settings: config::Acme, folder: &std::path::Path, model: &Model) -> Acme {
     let tls = Tls::new(Vec::new());
-    Acme::new(
-        settings(),
-        folder,
-        model.clone(),
-        tls,
-        Arc::new(SystemClock),
-    )
+    Acme::new(settings, folder, model.clone(), tls, Arc::new(SystemClock))
 }
 
 #[test]
@@ -82,12 +80,23 @@ async fn copy_of_a_certificate_serves_a_start_without_the_others() {
         None
     );
     let (chain, key) = made();
-    let copies = files::folder(folder.path());
-    files::write(&copies, DOMAIN, &chain, &key).unwrap();
+    let (copies, settings) = (files::folder(folder.path()), settings());
+    let copy = files::name(DomainName {
+        domain: DOMAIN,
+        directory: &settings.directory,
+    });
+    files::write(&copies, &copy, &chain, &key).unwrap();
     let found = acme(folder.path(), &model).domains();
     assert_eq!(found[DOMAIN].not_after_ms, Some(1_774_915_200_000));
+    // That of another authority is not used: it may have been a trial.
+    let other = config::Acme {
+        directory: "https://127.0.0.1:1/other".into(),
+        ..settings
+    };
+    let found = acme_with(other, folder.path(), &model).domains();
+    assert_eq!(found[DOMAIN].not_after_ms, None);
     // A copy that does not fit together is not used.
-    files::write(&copies, DOMAIN, &chain, &made().1).unwrap();
+    files::write(&copies, &copy, &chain, &made().1).unwrap();
     assert_eq!(
         acme(folder.path(), &model).domains()[DOMAIN].not_after_ms,
         None

@@ -194,6 +194,10 @@ fn show(target: &Target, layout: &LayoutInfo) -> Result<(), Failure> {
     ])?;
     table::text("")?;
     nodes(&layout.nodes)?;
+    if let Some(warning) = one_copy(&layout.nodes) {
+        table::text("")?;
+        table::text(&warning)?;
+    }
     if let Some(progress) = &layout.progress {
         table::text("")?;
         lines(&progress_lines(progress))?;
@@ -230,6 +234,19 @@ fn nodes(nodes: &[LayoutNode]) -> Result<(), Failure> {
         ["NODE", "ZONE", "CAPACITY", "PARTITIONS", "SHARE", "CONTROL"],
         &rows,
     )
+}
+
+/// Returns a warning if control data has one copy although several nodes hold data.
+fn one_copy(nodes: &[LayoutNode]) -> Option<String> {
+    let holders = nodes.iter().filter(|node| node.capacity_bytes > 0).count();
+    let mut group = nodes.iter().filter(|node| node.control);
+    let (Some(only), None, 2..) = (group.next(), group.next(), holders) else {
+        return None;
+    };
+    Some(format!(
+        "Buckets, access keys and the layout have one copy, on node {}: if its disks are lost, all data is lost with them.",
+        only.short
+    ))
 }
 
 fn lines(lines: &[String]) -> Result<(), Failure> {

@@ -12,6 +12,10 @@ use crate::config::size;
 /// The length of a day in seconds, unless a test makes it shorter.
 const DAY_SECONDS: u64 = 86_400;
 
+/// How many looks in a row may tell why no walk begins. A node that has just started does not know
+/// the time yet, for example.
+const PATIENCE: u32 = 150;
+
 /// The subcommands of `archipel lifecycle`.
 #[derive(Subcommand)]
 pub enum Command {
@@ -19,7 +23,7 @@ pub enum Command {
     Status,
     /// Apply all rules now, instead of after midnight. A walk that was cancelled begins again
     Start {
-        /// Wait for the end of the walk. Exit status 1 if removals failed
+        /// Wait for the end of the walk. Exit status 1 if it broke off, or if removals failed
         #[arg(long)]
         wait: bool,
     },
@@ -41,29 +45,55 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     print(target, &info)
 }
 
-/// Waits for the end of a walk, and prints its result. Fails if removals failed meanwhile.
+/// Waits for the end of a walk, and prints its result. Fails unless it was through and no removal
+/// failed meanwhile.
 async fn walked(target: &Target, client: &Client, started: LifecycleInfo) -> Result<(), Failure> {
     let failed_before = started.failed;
-    let (mut info, mut progress) = (started, Progress::new());
+    let (mut info, mut progress, mut in_vain) = (started, Progress::new(), 0);
     while info.running || info.waiting {
+        in_vain = match (info.running, &info.trouble) {
+            (false, Some(_)) => in_vain + 1,
+            _ => 0,
+        };
+        if in_vain > PATIENCE {
+            break;
+        }
         // The counts are those of the walk before until this one begins.
         let done = if info.running { info.parts_done } else { 0 };
         let removed = info.expired_objects + info.expired_versions + info.expired_markers;
+        let trouble = info.trouble.as_ref().map(|why| format!("; {why}"));
         progress.show(&format!(
-            "{} {done} of {} parts, {removed} removed since the start of the server",
+            "{} {done} of {} parts, {removed} removed since the start of the server{}",
             bar(done, info.parts),
-            info.parts
+            info.parts,
+            trouble.unwrap_or_default()
         ));
         tokio::time::sleep(LOOK).await;
         info = client.get("/v1/lifecycle").await?;
     }
     progress.end();
     print(target, &info)?;
-    match info.failed.saturating_sub(failed_before) {
-        0 => Ok(()),
-        failed => Err(Failure::new(format!(
+    failure(&info, failed_before).map_or(Ok(()), |why| Err(Failure::new(why)))
+}
+
+/// Returns why a walk did not end well. `failed_before` removals had failed before it was asked
+/// for.
+fn failure(info: &LifecycleInfo, failed_before: u64) -> Option<String> {
+    let (done, all) = (info.parts_done, info.parts);
+    let failed = info.failed.saturating_sub(failed_before);
+    match &info.trouble {
+        trouble if info.waiting => {
+            let why = trouble.as_deref().unwrap_or("for no known reason");
+            Some(format!("no walk begins: {why}"))
+        }
+        trouble if done < all => {
+            let why = trouble.as_deref().unwrap_or("it was cancelled");
+            Some(format!("the walk ended after {done} of {all} parts: {why}"))
+        }
+        _ if failed > 0 => Some(format!(
             "{failed} removals failed; the server tries them again, and its log says why"
-        ))),
+        )),
+        _ => None,
     }
 }
 
@@ -80,6 +110,9 @@ fn show(info: &LifecycleInfo) -> Result<(), Failure> {
         ("walk", walk_line(info)),
         ("removed", removed_line(info)),
     ];
+    if let Some(why) = &info.trouble {
+        pairs.push(("not walked", why.clone()));
+    }
     if info.failed > 0 {
         let failed = format!("{} removals failed; they are tried again", info.failed);
         pairs.push(("trouble", failed));
@@ -104,6 +137,12 @@ fn walk_line(info: &LifecycleInfo) -> String {
     }
     let last = match info.ended_ms {
         0 => "none since the start".into(),
+        ended if info.parts_done < info.parts => format!(
+            "ended {} ago after {} of {} parts",
+            table::age(ended),
+            info.parts_done,
+            info.parts
+        ),
         ended => format!("done {} ago", table::age(ended)),
     };
     match info.next_ms {
@@ -123,4 +162,47 @@ fn removed_line(info: &LifecycleInfo) -> String {
         info.aborted_uploads,
         info.examined
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_ends_well_if_it_was_through_and_nothing_failed() {
+        let whole = LifecycleInfo {
+            parts: 8,
+            parts_done: 8,
+            failed: 3,
+            ..LifecycleInfo::default()
+        };
+        assert_eq!(failure(&whole, 3), None);
+        assert!(failure(&whole, 2).is_some_and(|why| why.starts_with("1 removals failed")));
+        let left = LifecycleInfo {
+            parts_done: 5,
+            ..whole.clone()
+        };
+        let told = "the walk ended after 5 of 8 parts: it was cancelled";
+        assert_eq!(failure(&left, 3).as_deref(), Some(told));
+        assert!(
+            walk_line(&LifecycleInfo {
+                ended_ms: 1,
+                ..left.clone()
+            })
+            .contains("5 of 8")
+        );
+        let broken = LifecycleInfo {
+            trouble: Some("unavailable".into()),
+            ..left
+        };
+        let told = "the walk ended after 5 of 8 parts: unavailable";
+        assert_eq!(failure(&broken, 3).as_deref(), Some(told));
+        let waits = LifecycleInfo {
+            waiting: true,
+            trouble: Some("this node is in no layout".into()),
+            ..whole
+        };
+        let told = "no walk begins: this node is in no layout";
+        assert_eq!(failure(&waits, 3).as_deref(), Some(told));
+    }
 }

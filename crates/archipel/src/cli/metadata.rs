@@ -200,9 +200,7 @@ fn rebuild_line(progress: &RebuildProgress) -> String {
 }
 
 fn settings(local: &Local) -> Result<Settings, Failure> {
-    if local.quiet {
-        terminal::be_quiet();
-    }
+    terminal::be_quiet_if_asked(local.quiet, local.json);
     let loaded = server::load(&local.server)?;
     // The metadata holds secrets.
     process::keep_files_private();

@@ -57,6 +57,9 @@ const KINDS: [&str; 9] = [
     "verification",
 ];
 
+/// How many times in a row the state of an operation may be unknown while it is waited for.
+const PATIENCE: u32 = 5;
+
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
@@ -86,26 +89,51 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 
 /// Waits until the operation at `route` runs no more.
 async fn follow(client: &Client, route: &str) -> Result<OperationInfo, Failure> {
-    let mut progress = Progress::new();
+    let (mut progress, mut missed, mut seen) = (Progress::new(), 0, None);
     let one = loop {
-        let one: OperationInfo = client.get(route).await?;
-        if one.state != OperationState::Running {
-            break one;
+        let told: Result<OperationInfo, Failure> = client.get(route).await;
+        missed = match is_missed(&told, seen.is_some()) {
+            true => missed + 1,
+            false => 0,
+        };
+        match told {
+            Ok(one) if one.state == OperationState::Running => seen = Some(one),
+            _ if missed > 0 && missed < PATIENCE => {}
+            told => break told,
         }
-        let bar = one.all.map(|all| format!("{} ", bar(one.done, all)));
-        let (bar, progress_of) = (bar.unwrap_or_default(), self::progress(&one));
-        progress.show(&format!("{} {bar}{progress_of}", one.id));
+        if let Some(one) = &seen {
+            progress.show(&line(one));
+        }
         tokio::time::sleep(LOOK).await;
     };
     progress.end();
-    Ok(one)
+    one
 }
 
-/// Returns why an operation that runs no more did not end well.
+/// Returns true if the state of an operation is not known at the moment: its node did not answer in
+/// time. The operations of some kinds are not listed then.
+fn is_missed(told: &Result<OperationInfo, Failure>, was_seen: bool) -> bool {
+    match told {
+        Ok(one) => one.state == OperationState::Unknown,
+        Err(Failure::Refused(problem)) => was_seen && problem.code == "NoSuchOperation",
+        Err(Failure::Own { .. }) => false,
+    }
+}
+
+/// Describes an operation that is waited for in a line.
+fn line(one: &OperationInfo) -> String {
+    let bar = one.all.map(|all| format!("{} ", bar(one.done, all)));
+    let trouble = one.trouble.as_ref().map(|why| format!("; {why}"));
+    let (bar, trouble) = (bar.unwrap_or_default(), trouble.unwrap_or_default());
+    format!("{} {bar}{}{trouble}", one.id, progress(one))
+}
+
+/// Returns why an operation that runs no more did not end well. Work that was left undone counts as
+/// much as problems that were found.
 fn failure(one: &OperationInfo) -> Option<String> {
     let id = &one.id;
     match (one.state, one.problems, &one.trouble) {
-        (OperationState::Idle | OperationState::Done, 0, _) => None,
+        (OperationState::Idle | OperationState::Done, 0, None) => None,
         (_, 0, trouble) => {
             let why = trouble.as_deref().unwrap_or("for no known reason");
             Some(format!("{id} is {}: {why}", one.state.name()))
@@ -164,6 +192,8 @@ fn progress(one: &OperationInfo) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]
@@ -195,5 +225,25 @@ mod tests {
         let stuck = failure(&of(OperationState::Stuck, 0, Some("no space")));
         assert_eq!(stuck.as_deref(), Some("scrub:0badcafe is stuck: no space"));
         assert!(failure(&of(OperationState::Done, 2, None)).is_some());
+        // A verification that found nothing where it looked, and could not look everywhere.
+        let partly = failure(&of(OperationState::Done, 0, Some("node 0badcafe is away")));
+        assert!(partly.is_some_and(|why| why.ends_with("node 0badcafe is away")));
+    }
+
+    #[test]
+    fn an_operation_whose_node_misses_an_answer_is_asked_for_again() {
+        let of = |state| OperationInfo {
+            state,
+            ..OperationInfo::default()
+        };
+        assert!(is_missed(&Ok(of(OperationState::Unknown)), false));
+        assert!(!is_missed(&Ok(of(OperationState::Stuck)), true));
+        let gone = || {
+            let code = "NoSuchOperation".to_owned();
+            Err(Failure::refused(StatusCode::NOT_FOUND, code, String::new()))
+        };
+        assert!(is_missed(&gone(), true));
+        assert!(!is_missed(&gone(), false), "it never was");
+        assert!(!is_missed(&Err(Failure::new("no server".into())), true));
     }
 }

@@ -1,7 +1,8 @@
 //! `archipel bucket encryption`, `public-access` and `ownership`: the protection of a bucket.
 
 use archipel_api::admin::types::{
-    BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership, PublicAccess,
+    BlockedEncryption, BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership,
+    PublicAccess,
 };
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -13,7 +14,7 @@ use crate::client::Failure;
 /// The subcommands of `archipel bucket encryption`.
 #[derive(Subcommand)]
 pub enum EncryptionCommand {
-    /// Show the default encryption of a bucket
+    /// Show the default encryption of a bucket, and what is blocked there
     Show {
         /// The bucket
         bucket: String,
@@ -121,6 +122,7 @@ pub async fn encryption(target: &Target, command: EncryptionCommand) -> Result<(
             let ask = BucketEncryption {
                 enabled,
                 bucket_key,
+                blocked: None,
             };
             client.put(&route, &ask).await?
         }
@@ -133,7 +135,15 @@ pub async fn encryption(target: &Target, command: EncryptionCommand) -> Result<(
         (true, false) => "AES256, with the cluster's keys",
         (true, true) => "AES256, with the cluster's keys; a Bucket Key was asked for",
     };
-    table::print_pairs(&[("bucket", bucket), ("default encryption", default.into())])
+    let blocked = match info.blocked {
+        None => "nothing",
+        Some(BlockedEncryption::Customer) => "SSE-C: new objects under customers' keys",
+    };
+    table::print_pairs(&[
+        ("bucket", bucket),
+        ("default encryption", default.into()),
+        ("blocked", blocked.into()),
+    ])
 }
 
 /// Runs `archipel bucket public-access`.

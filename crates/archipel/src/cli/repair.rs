@@ -1,5 +1,7 @@
 //! `archipel repair`
 
+use std::collections::BTreeMap;
+
 use archipel_api::admin::types::{RepairBlocks, RepairInfo, RepairNode};
 use clap::Subcommand;
 
@@ -8,6 +10,9 @@ use super::scrub;
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
+
+/// How many times in a row a node may not answer until it is not waited for any more.
+const PATIENCE: u32 = 5;
 
 /// The subcommands of `archipel repair`.
 #[derive(Subcommand)]
@@ -23,8 +28,8 @@ pub enum Command {
 /// Shows problems, or runs a repair.
 pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failure> {
     let client = target.client()?;
-    let info = match command {
-        None => client.get("/v1/repair").await?,
+    let (info, not_read) = match command {
+        None => (client.get("/v1/repair").await?, Vec::new()),
         Some(Command::Blocks { rate }) => {
             let rate = rate.map(|megabytes| megabytes.saturating_mul(1_000_000));
             blocks(&client, RepairBlocks { rate }).await?
@@ -38,30 +43,68 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
             .try_for_each(|line| table::text(line))?
     }
     let stuck: u64 = info.nodes.iter().map(|node| node.repair.stuck).sum();
-    match stuck {
-        0 => Ok(()),
-        stuck => Err(Failure::new(format!(
+    match (stuck, not_read.as_slice()) {
+        (0, []) => Ok(()),
+        (0, nodes) => Err(Failure::new(format!(
+            "not all blocks of these nodes were read, because they did not answer or their scrub \
+             was stopped: {}; fix: run the command again",
+            nodes.join(" ")
+        ))),
+        (stuck, _) => Err(Failure::new(format!(
             "{stuck} damaged blocks could not be repaired"
         ))),
     }
 }
 
 /// Starts a scrub on all nodes and waits until everything was read and repaired as far as possible.
-async fn blocks(client: &Client, ask: RepairBlocks) -> Result<RepairInfo, Failure> {
-    let mut info: RepairInfo = client.post("/v1/repair/blocks", &ask).await?;
+/// Returns the state then, and the nodes that have not read everything.
+async fn blocks(client: &Client, ask: RepairBlocks) -> Result<(RepairInfo, Vec<String>), Failure> {
+    let started: RepairInfo = client.post("/v1/repair/blocks", &ask).await?;
+    let (mut info, mut missed) = (started.clone(), BTreeMap::new());
     let mut progress = Progress::new();
-    while info.nodes.iter().any(is_busy) {
+    loop {
+        note_missed(&info, &mut missed);
+        if !info.nodes.iter().any(|node| is_busy(node, &missed)) {
+            break;
+        }
         progress.show(&progress_line(&info));
         tokio::time::sleep(LOOK).await;
         info = client.get("/v1/repair").await?;
     }
     progress.end();
-    Ok(info)
+    let not_read = not_read(&started, &info);
+    Ok((info, not_read))
 }
 
-fn is_busy(node: &RepairNode) -> bool {
-    let waiting = node.repair.waiting > node.repair.stuck;
-    node.away.is_none() && (node.scrub.running || waiting)
+/// Counts how many times in a row each node did not answer.
+fn note_missed(info: &RepairInfo, missed: &mut BTreeMap<String, u32>) {
+    for node in &info.nodes {
+        let count = missed.entry(node.node.clone()).or_default();
+        *count = match node.away {
+            Some(_) => count.saturating_add(1),
+            None => 0,
+        };
+    }
+}
+
+/// Returns true if a node reads or repairs, or may do so: it did not answer a few times.
+fn is_busy(node: &RepairNode, missed: &BTreeMap<String, u32>) -> bool {
+    if node.away.is_some() {
+        return missed.get(&node.node).is_none_or(|count| *count < PATIENCE);
+    }
+    node.scrub.running || node.repair.waiting > node.repair.stuck
+}
+
+/// Returns the nodes that have not read all their blocks since `started`.
+fn not_read(started: &RepairInfo, now: &RepairInfo) -> Vec<String> {
+    let has_read_all = |node: &&RepairNode| {
+        let mut others = now.nodes.iter();
+        let now = others.find(|other| other.node == node.node && other.away.is_none());
+        let now = now.filter(|_| node.away.is_none());
+        now.is_some_and(|now| scrub::has_read_all(&node.scrub, &now.scrub))
+    };
+    let left = started.nodes.iter().filter(|node| !has_read_all(node));
+    left.map(|node| node.short.clone()).collect()
 }
 
 fn progress_line(info: &RepairInfo) -> String {

@@ -17,7 +17,7 @@ pub enum Command {
         /// The read rate, in MB a second
         #[arg(long, value_name = "MB/S")]
         rate: Option<u64>,
-        /// Wait until everything was read. Exit status 1 if damaged blocks could not be repaired
+        /// Wait until everything was read. Exit status 1 if it was not, or if damage is left
         #[arg(long)]
         wait: bool,
     },
@@ -35,9 +35,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let ask = StartScrub {
                 rate: rate.map(|megabytes| megabytes.saturating_mul(1_000_000)),
             };
-            let started = client.post("/v1/scrub/start", &ask).await?;
+            let started: Upkeep = client.post("/v1/scrub/start", &ask).await?;
             if wait {
-                return ended(target, &follow(&client, started).await?);
+                let begun = started.scrub.clone();
+                return ended(target, &begun, &follow(&client, started).await?);
             }
             started
         }
@@ -82,11 +83,25 @@ async fn follow(client: &Client, mut upkeep: Upkeep) -> Result<Upkeep, Failure> 
     Ok(upkeep)
 }
 
-/// Shows the result of a scrub. Fails if damage is left.
-fn ended(target: &Target, upkeep: &Upkeep) -> Result<(), Failure> {
+/// Returns true if a pass has read everything since a scrub was started: `started` is the answer to
+/// that. Times of nodes are not compared with each other, because clocks are set back.
+pub fn has_read_all(started: &ScrubInfo, now: &ScrubInfo) -> bool {
+    match started.running {
+        true => now.ended_ms != started.ended_ms,
+        // It was over before the answer.
+        false => started.ended_ms >= started.began_ms,
+    }
+}
+
+/// Shows the result of a scrub. Fails if it was stopped, or if damage is left.
+fn ended(target: &Target, started: &ScrubInfo, upkeep: &Upkeep) -> Result<(), Failure> {
     match target.json {
         true => table::print_json(upkeep)?,
         false => show(upkeep)?,
+    }
+    if !has_read_all(started, &upkeep.scrub) {
+        let why = "the scrub was stopped before it had read everything; fix: start it again";
+        return Err(Failure::new(why.into()));
     }
     match upkeep.repair.stuck {
         0 => Ok(()),
@@ -123,10 +138,17 @@ pub fn scrub_line(scrub: &ScrubInfo) -> String {
     }
     let last = match scrub.ended_ms {
         0 => "never finished".into(),
-        ended => format!(
+        ended if ended >= scrub.began_ms => format!(
             "done {} ago: {} blocks, {found}",
             table::age(ended),
             scrub.blocks
+        ),
+        // The counts are those of the pass that was stopped.
+        ended => format!(
+            "stopped {} ago after {} blocks, {found}; the last whole one ended {} ago",
+            table::age(scrub.began_ms),
+            scrub.blocks,
+            table::age(ended),
         ),
     };
     match scrub.next_ms {
@@ -154,5 +176,43 @@ pub fn repair_line(repair: &RepairCounts) -> String {
     match repair.repaired {
         0 => waiting,
         repaired => format!("{waiting}; {repaired} repaired since the start"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrub(running: bool, began_ms: u64, ended_ms: u64) -> ScrubInfo {
+        ScrubInfo {
+            running,
+            began_ms,
+            ended_ms,
+            blocks: 7,
+            ..ScrubInfo::default()
+        }
+    }
+
+    #[test]
+    fn a_scrub_that_was_stopped_has_not_read_all() {
+        let started = scrub(true, 20, 10);
+        assert!(has_read_all(&started, &scrub(false, 20, 30)));
+        assert!(!has_read_all(&started, &scrub(false, 25, 10)), "stopped");
+        assert!(!has_read_all(&scrub(true, 20, 0), &scrub(false, 25, 0)));
+        // Another one was started meanwhile.
+        assert!(has_read_all(&started, &scrub(false, 25, 30)));
+        // The clock was set back by much.
+        assert!(has_read_all(&started, &scrub(false, 20, 5)));
+        // It had ended when the answer was made.
+        let over = scrub(false, 20, 21);
+        assert!(has_read_all(&over, &over));
+    }
+
+    #[test]
+    fn counts_of_a_stopped_scrub_are_not_those_of_the_last_whole_one() {
+        let line = scrub_line(&scrub(false, 20, 10));
+        assert!(line.contains("after 7 blocks"), "{line}");
+        assert!(!line.starts_with("done"), "{line}");
+        assert!(scrub_line(&scrub(false, 10, 20)).starts_with("done"));
     }
 }

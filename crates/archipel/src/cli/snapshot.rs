@@ -1,13 +1,13 @@
 //! `archipel snapshot`
 
-use archipel_api::admin::types::SnapshotInfo;
+use archipel_api::admin::types::{OperationInfo, OperationState, SnapshotInfo};
 use clap::Subcommand;
 
 use super::filter::Prefix;
-use super::progress::waiting;
+use super::progress::{LOOK, waiting};
 use super::table;
 use super::target::Target;
-use crate::client::Failure;
+use crate::client::{Client, Failure};
 use crate::config::{self, Settings, size};
 use crate::{process, snapshots};
 
@@ -33,7 +33,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let snapshots: Vec<SnapshotInfo> = match command {
         Command::Create => {
             let client = target.client()?;
-            vec![waiting("making a snapshot", client.post("/v1/snapshots", &())).await?]
+            let made = waiting("making a snapshot", create(&client)).await?;
+            if target.json {
+                return table::print_json(&made);
+            }
+            vec![made]
         }
         Command::List(filter) => target.client()?.list(&filter.of("/v1/snapshots")).await?,
         Command::Restore { name } => return restore(target, &name),
@@ -43,6 +47,28 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         let (age, size) = (table::age(one.made_ms), size::show(one.bytes));
         [one.name.clone(), age, size]
     })
+}
+
+/// Makes a snapshot. The server goes on with it after the time that an answer may take.
+async fn create(client: &Client) -> Result<SnapshotInfo, Failure> {
+    match client.post("/v1/snapshots", &()).await {
+        Err(failure) if failure.is_no_answer() => {}
+        answered => return answered,
+    }
+    loop {
+        let making: OperationInfo = client.get("/v1/operations/snapshot").await?;
+        match making.state {
+            OperationState::Running => tokio::time::sleep(LOOK).await,
+            OperationState::Done => break,
+            state => {
+                let why = making.trouble.unwrap_or_else(|| state.name().to_owned());
+                return Err(Failure::new(format!("no snapshot was made: {why}")));
+            }
+        }
+    }
+    let all: Vec<SnapshotInfo> = client.list("/v1/snapshots").await?;
+    let newest = all.into_iter().max_by_key(|one| one.made_ms);
+    newest.ok_or_else(|| Failure::new("the snapshot is missing".into()))
 }
 
 /// Returns the settings of a stopped server.

@@ -1,6 +1,5 @@
 //! The server that a command talks to: the one on the local socket unless flags name another.
 
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,8 +8,8 @@ use super::terminal;
 use crate::client::{Client, Failure};
 use crate::config::{self, ADMIN_SOCKET};
 
-/// The data folders that are tried when no flag names one: a server's, and the first node of a demo with one
-/// node and with several.
+/// The data folders that are tried when no flag names one: a server's, and the first node of a demo
+/// with one node and with several.
 const USUAL_DATA_DIRS: [&str; 3] = ["/var/lib/archipel", "demo-data", "demo-data/node1"];
 
 /// The configuration files that are tried after them.
@@ -83,10 +82,7 @@ pub struct Target {
 impl Target {
     /// Returns a client of the server.
     pub fn client(&self) -> Result<Client, Failure> {
-        // Standard error of a program that reads JSON holds the problem document, and nothing else.
-        if self.quiet || (self.json && !io::stderr().is_terminal()) {
-            terminal::be_quiet();
-        }
+        terminal::be_quiet_if_asked(self.quiet, self.json);
         match &self.admin {
             Some(url) => Client::tcp(url, &self.token()?),
             None => Ok(Client::socket(self.socket_path()?)),

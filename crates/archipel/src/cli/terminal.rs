@@ -9,9 +9,12 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 /// A narrower terminal is treated as this wide: less is of no use.
 const MIN_WIDTH: usize = 40;
 
-/// Prints only results and errors from now on.
-pub fn be_quiet() {
-    QUIET.store(true, Ordering::Relaxed);
+/// Prints only results and errors from now on, if the command line asks for that, or for JSON that
+/// a program reads: standard error holds the problem document then, and nothing else.
+pub fn be_quiet_if_asked(quiet: bool, json: bool) {
+    if quiet || (json && !io::stderr().is_terminal()) {
+        QUIET.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Returns true if only results and errors are to be printed.

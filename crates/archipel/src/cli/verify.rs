@@ -46,11 +46,12 @@ pub async fn run(args: VerifyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(code(&info)))
 }
 
-/// Returns the exit status of a result.
+/// Returns the exit status of a result. A verification that was stopped has not checked everything,
+/// whatever its parts tell.
 fn code(info: &VerifyInfo) -> u8 {
     match (info.problems(), info.unchecked().is_empty()) {
-        (0, true) => 0,
-        (0, false) => UNCHECKED,
+        (0, true) if !info.stopped => 0,
+        (0, _) => UNCHECKED,
         _ => 1,
     }
 }
@@ -134,6 +135,9 @@ fn verdict(info: &VerifyInfo) -> String {
         "every row was read; --deep also reads blocks"
     };
     match (info.problems(), info.unchecked().len()) {
+        (0, 0) if info.stopped => {
+            "no problems were found before the verification was stopped".into()
+        }
         (0, 0) => format!("no problems: {depth}, and the replicas are equal"),
         (0, unchecked) => {
             format!("no problems were found, but {unchecked} checks could not be done")

@@ -1,6 +1,7 @@
 //! `archipel demo`: nodes with a bucket and a key, and what to paste to use them.
 //!
-//! One node runs in this process; several run each in a process of its own ([`several`]), as in life.
+//! One node runs in this process; several run each in a process of its own ([`several`]), as in
+//! life.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -95,7 +96,9 @@ fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     node::runtime()?.block_on(async {
-        let node = Node::start(settings).await.map_err(Failure::new)?;
+        let Some(node) = Node::start(settings).await.map_err(Failure::new)? else {
+            return Ok(());
+        };
         // A new key must not be made because the earlier one is not known yet.
         node.model().wait_until_read(READ_TIMEOUT).await;
         let key = prepare(node.model())
@@ -163,7 +166,7 @@ async fn prepare(model: &Model) -> Result<Arc<AccessKey>, Error> {
     let earlier = keys.find(|key| key.name == NAME);
     let key = match earlier {
         Some(key) => key,
-        None => model.create_access_key(NAME, true).await?,
+        None => model.create_owner_key(NAME).await?,
     };
     match model.find_bucket(NAME).await? {
         // Nothing is written where nothing is to be changed: the disk may be full.

@@ -23,7 +23,8 @@ use crate::{logs, node};
 
 /// In the demo's folder: its nodes.
 const PLAN: &str = "demo.json";
-/// How long the nodes may take until they serve together, and how much longer for each of them: all share one machine.
+/// How long the nodes may take until they serve together, and how much longer for each of them: all
+/// share one machine.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const READY_TIMEOUT_EACH: Duration = Duration::from_secs(5);
 /// How often is looked.
@@ -80,23 +81,24 @@ pub fn run(args: &DemoArgs, dir: &Path) -> Result<(), Failure> {
             running.push(start(dir, &plan, member, port)?);
         }
         let time = READY_TIMEOUT + READY_TIMEOUT_EACH * args.nodes;
-        let served = tokio::select! {
+        let formed = tokio::select! {
             ready = tokio::time::timeout(time, form(&plan, &mut running)) => {
-                match ready.unwrap_or_else(|_| Err(late(&plan))) {
-                    Ok(ready) => {
-                        let ready = Ready { dir: dir.to_owned(), ..ready };
-                        match ready.announce(args.json) {
-                            Ok(()) => {
-                                signals.next().await;
-                                Ok(())
-                            }
-                            failed => failed,
-                        }
-                    }
-                    Err(failure) => Err(failure),
-                }
+                Some(ready.unwrap_or_else(|_| Err(late(&plan))))
             }
-            _ = signals.next() => Ok(()),
+            _ = signals.next() => None,
+        };
+        let served = match formed {
+            Some(ready) => {
+                let announced = ready.and_then(|ready| {
+                    let dir = dir.to_owned();
+                    Ready { dir, ..ready }.announce(args.json)
+                });
+                if announced.is_ok() {
+                    signals.next().await;
+                }
+                announced
+            }
+            None => Ok(()),
         };
         children::stop(&mut running).await;
         served
@@ -214,7 +216,8 @@ async fn form(plan: &Plan, running: &mut [Child]) -> Result<Ready, Failure> {
             prepare(&admin).await
         };
         match prepared.await {
-            // Nodes that all start at once may be too busy. Each step looks first whether it was done.
+            // Nodes that all start at once may be too busy. Each step looks first whether it was
+            // done.
             Err(Failure::Refused(problem)) if problem.status == StatusCode::SERVICE_UNAVAILABLE => {
                 tracing::debug!(problem.detail, "the nodes are busy; next try soon");
                 tokio::time::sleep(PAUSE).await;

@@ -94,57 +94,60 @@ impl Peers {
     }
 }
 
-/// Encodes the statistics of peers.
+/// Encodes the statistics of peers. A figure that is not known of a peer is absent.
 fn connections(
     peers: &[PeerStatistics],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    type Pick = fn(&PeerStatistics) -> f64;
+    type Pick = fn(&PeerStatistics) -> Option<f64>;
     let kinds: [(&str, &str, MetricType, Pick); 5] = [
         (
             "archipel_peer_connections",
             "Connections to a node",
             MetricType::Gauge,
-            |p| p.connections as f64,
+            |p| Some(p.connections as f64),
         ),
         (
             "archipel_peer_round_trip_seconds",
             "Round trip to a node",
             MetricType::Gauge,
-            |p| p.round_trip.map_or(f64::NAN, |time| time.as_secs_f64()),
+            |p| p.round_trip.map(|time| time.as_secs_f64()),
         ),
         (
             "archipel_peer_sent_bytes",
             "Bytes sent to a node",
             MetricType::Gauge,
-            |p| p.sent_bytes as f64,
+            |p| Some(p.sent_bytes as f64),
         ),
         (
             "archipel_peer_received_bytes",
             "Bytes received from a node",
             MetricType::Gauge,
-            |p| p.received_bytes as f64,
+            |p| Some(p.received_bytes as f64),
         ),
         (
             "archipel_peer_lost_packets",
             "Lost packets to a node",
             MetricType::Gauge,
-            |p| p.lost_packets as f64,
+            |p| Some(p.lost_packets as f64),
         ),
     ];
     let labels = labels(peers);
     for (name, about, kind, pick) in kinds {
         let mut family = encoder.encode_descriptor(name, about, None, kind)?;
         for (peer, label) in peers.iter().zip(&labels) {
+            let Some(value) = pick(peer) else {
+                continue;
+            };
             let labels = [("peer", label.as_str())];
-            ConstGauge::new(pick(peer)).encode(family.encode_family(&labels)?)?;
+            ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
         }
     }
     Ok(())
 }
 
-/// Returns the label of each peer: its short name, or its whole one where two have the same short one.
-/// A series that stands there twice makes a scraper refuse all of them.
+/// Returns the label of each peer: its short name, or its whole one where two have the same short
+/// one. A series that stands there twice makes a scraper refuse all of them.
 fn labels(peers: &[PeerStatistics]) -> Vec<String> {
     let mut named: BTreeMap<String, usize> = BTreeMap::new();
     for peer in peers {
@@ -162,7 +165,42 @@ fn labels(peers: &[PeerStatistics]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
     use super::*;
+
+    #[derive(Debug)]
+    struct Known(PeerStatistics);
+
+    impl Collector for Known {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+            connections(std::slice::from_ref(&self.0), &mut encoder)
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_peer_has_no_sample() {
+        let text = |peer| {
+            let mut registry = Registry::default();
+            registry.register_collector(Box::new(Known(peer)));
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            text
+        };
+        let unknown = text(PeerStatistics::default());
+        assert!(
+            unknown.contains("archipel_peer_connections{peer="),
+            "{unknown}"
+        );
+        assert!(!unknown.contains("round_trip_seconds{"), "{unknown}");
+        let known = text(PeerStatistics {
+            round_trip: Some(std::time::Duration::from_millis(500)),
+            ..PeerStatistics::default()
+        });
+        let sample = "archipel_peer_round_trip_seconds{peer=\"00000000\"} 0.5";
+        assert!(known.contains(sample), "{known}");
+    }
 
     #[test]
     fn peers_with_the_same_short_name_have_labels_of_their_own() {

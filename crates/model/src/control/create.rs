@@ -12,14 +12,15 @@ use crate::Model;
 use crate::access;
 use crate::bucket::{AccessKey, Bucket, FencingToken, Grant, Permissions, check_bucket_name};
 use crate::error::Error;
+use crate::fence::FenceState;
 use crate::identity::Reference;
 use crate::lock::BucketLock;
 use crate::object::Tags;
 use crate::rowkeys;
 use crate::version::Versioning;
 
-/// The number of times that a creation writes its row if each time a bucket is there that is gone when
-/// it is read.
+/// The number of times that a creation writes its row if each time a bucket is there that is gone
+/// when it is read.
 const PUT_ATTEMPTS: usize = 4;
 
 impl Model {
@@ -40,42 +41,42 @@ impl Model {
         })
     }
 
-    /// Creates a bucket. If `owner` names an access key, the key gets all permissions. A new bucket
-    /// blocks all public access. With object lock it has versioning, too.
+    /// Creates a bucket in which access control lists do not count. If `owner` names an access key,
+    /// the key gets all permissions. A new bucket blocks all public access.
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
     /// [`Error::NoSuchAccessKey`]; [`Error::Conflict`] if others create and delete it meanwhile.
     #[boxed]
-    pub async fn create_bucket_with(
+    pub async fn create_bucket(
         &self,
         name: &str,
         owner: Option<&str>,
-        ownership: Ownership,
-        with_lock: bool,
     ) -> Result<Arc<Bucket>, Error> {
         let owner = match owner {
             Some(id) => self.present_owner(id).await?,
             None => None,
         };
-        self.create_bucket_owned(name, owner, ownership, with_lock, Tags::new())
+        let enforced = Ownership::BucketOwnerEnforced;
+        self.create_bucket_owned(name, owner, enforced, None, Tags::new())
             .await
     }
 
-    /// Creates a bucket with tags as [`create_bucket_with`](Model::create_bucket_with) does. Its owner is
-    /// the identity that an access key acts for: the key itself, its user, or the role of its session.
+    /// Creates a bucket for the identity that an access key acts for: the key itself, its user, or
+    /// the role of its session. The identity gets all permissions. A new bucket blocks all public
+    /// access. With object lock it has versioning, too.
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner;
-    /// [`Error::NoSuchAccessKey`]; [`Error::TooManyBuckets`]; [`Error::Conflict`] if others create and
-    /// delete it meanwhile.
+    /// [`Error::NoSuchAccessKey`]; [`Error::TooManyBuckets`]; [`Error::Conflict`] if others create
+    /// and delete it meanwhile.
     #[boxed]
     pub async fn create_bucket_for(
         &self,
         name: &str,
         owner: &AccessKey,
         ownership: Ownership,
-        with_lock: bool,
+        lock: Option<BucketLock>,
         tags: Tags,
     ) -> Result<Arc<Bucket>, Error> {
         let owner = match owner.session {
@@ -85,13 +86,13 @@ impl Model {
         if let Some(owner) = &owner {
             self.check_number(name, owner)?;
         }
-        self.create_bucket_owned(name, owner, ownership, with_lock, tags)
+        self.create_bucket_owned(name, owner, ownership, lock, tags)
             .await
     }
 
-    /// Fails if an owner has as many buckets as it may have. Requests at the same time, and nodes that
-    /// have not heard of the last buckets, may create a few more. A bucket that exists is for the
-    /// caller to refuse.
+    /// Fails if an owner has as many buckets as it may have. Requests at the same time, and nodes
+    /// that have not heard of the last buckets, may create a few more. A bucket that exists is for
+    /// the caller to refuse.
     fn check_number(&self, name: &str, owner: &Reference) -> Result<(), Error> {
         let most = self.inner.buckets_per_user;
         let is_own = |bucket: &Arc<Bucket>| {
@@ -121,7 +122,7 @@ impl Model {
         name: &str,
         owner: Option<Reference>,
         ownership: Ownership,
-        with_lock: bool,
+        lock: Option<BucketLock>,
         tags: Tags,
     ) -> Result<Arc<Bucket>, Error> {
         check_bucket_name(name)?;
@@ -138,11 +139,11 @@ impl Model {
         let mut bucket = Bucket {
             grants,
             tags,
-            versioning: match with_lock {
-                true => Versioning::Enabled,
-                false => Versioning::Never,
+            versioning: match lock {
+                Some(_) => Versioning::Enabled,
+                None => Versioning::Never,
             },
-            lock: with_lock.then(BucketLock::default),
+            lock,
             ownership: Some(ownership),
             ..self.plain_bucket(name)
         };
@@ -155,9 +156,10 @@ impl Model {
         if let Some(limited) = self.limit_new_bucket(&bucket).await? {
             return Ok(limited);
         }
-        // A missing fence counts as closed. If this node dies now, the first commit limits the bucket
-        // and opens the fences. An operation that has taken a later token since then has opened them.
-        match self.set_fences(&bucket, true).await {
+        // A missing fence counts as closed. If this node dies now, the first commit limits the
+        // bucket and opens the fences. An operation that has taken a later token since then has
+        // opened them.
+        match self.set_fences(&bucket, FenceState::Open).await {
             Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
             Err(error) => Err(error),
         }
@@ -184,6 +186,8 @@ impl Model {
             buffered: None,
             encrypts: false,
             has_bucket_key: false,
+            blocked_encryption: None,
+            suspends_acceleration: false,
             quota: None,
             portion: None,
             portion_pending: false,
@@ -192,11 +196,12 @@ impl Model {
         }
     }
 
-    /// Writes the row of a new bucket. A client that hears that the bucket exists may use it here at
-    /// once.
+    /// Writes the row of a new bucket. A client that hears that the bucket exists may use it here
+    /// at once.
     ///
     /// # Errors
-    /// [`Error::BucketExists`]; [`Error::Conflict`] if others create and delete the bucket meanwhile.
+    /// [`Error::BucketExists`]; [`Error::Conflict`] if others create and delete the bucket
+    /// meanwhile.
     async fn put_bucket(&self, name: &str, row: &RowKey, value: Value) -> Result<(), Error> {
         for _ in 0..PUT_ATTEMPTS {
             match self

@@ -20,37 +20,22 @@ use crate::{Model, detached};
 const MAX_NAME_BYTES: usize = 256;
 
 impl Model {
-    /// Creates an access key with a random id and secret.
+    /// Creates an access key with a random id and secret, which may create no buckets.
     #[boxed]
-    pub async fn create_access_key(
-        &self,
-        name: &str,
-        may_create_buckets: bool,
-    ) -> Result<Arc<AccessKey>, Error> {
+    pub async fn create_access_key(&self, name: &str) -> Result<Arc<AccessKey>, Error> {
         self.create_key(NewKey {
             name: name.to_owned(),
-            may_create_buckets,
             ..NewKey::default()
         })
         .await
     }
 
-    /// Creates an access key with a given id and secret.
-    ///
-    /// # Errors
-    /// As [`Model::create_key`].
+    /// Creates an access key with a random id and secret, which may create buckets.
     #[boxed]
-    pub async fn import_access_key(
-        &self,
-        id: &str,
-        secret: Secret,
-        name: &str,
-        may_create_buckets: bool,
-    ) -> Result<Arc<AccessKey>, Error> {
+    pub async fn create_owner_key(&self, name: &str) -> Result<Arc<AccessKey>, Error> {
         self.create_key(NewKey {
             name: name.to_owned(),
-            may_create_buckets,
-            imported: Some((id.to_owned(), secret)),
+            may_create_buckets: true,
             ..NewKey::default()
         })
         .await
@@ -153,18 +138,27 @@ impl Model {
         .await
     }
 
-    /// Disables or enables an access key. Returns the nodes that did not confirm the change.
+    /// Disables an access key. Returns the nodes that did not confirm the change.
     ///
     /// # Errors
     /// [`Error::NoSuchAccessKey`].
     #[boxed]
-    pub async fn set_key_disabled(
-        &self,
-        id: &str,
-        disabled: bool,
-    ) -> Result<Changed<Arc<AccessKey>>, Error> {
+    pub async fn disable_key(&self, id: &str) -> Result<Changed<Arc<AccessKey>>, Error> {
         let change = KeyChange {
-            disabled: Some(disabled),
+            disabled: Some(true),
+            ..KeyChange::default()
+        };
+        self.change_key(id, change).await
+    }
+
+    /// Enables an access key again. Returns the nodes that did not confirm the change.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchAccessKey`].
+    #[boxed]
+    pub async fn enable_key(&self, id: &str) -> Result<Changed<Arc<AccessKey>>, Error> {
+        let change = KeyChange {
+            disabled: Some(false),
             ..KeyChange::default()
         };
         self.change_key(id, change).await
@@ -210,7 +204,8 @@ impl Model {
         })
     }
 
-    /// Seals an access key's secret by the newest key of the ring. Returns false if the key is gone.
+    /// Seals an access key's secret by the newest key of the ring. Returns false if the key is
+    /// gone.
     ///
     /// # Errors
     /// [`Error::NoMasterKey`] if this node does not know the secret.
@@ -227,9 +222,9 @@ impl Model {
     }
 
     /// Deletes an access key. When this returns, this node does not know the key any more, and it
-    /// has notified all other nodes that answer; it returns those that did not confirm. A node that is cut off learns of the deletion when
-    /// it is back, or stops answering at the end of its lease. A caller that goes away does not
-    /// stop the deletion.
+    /// has notified all other nodes that answer; it returns those that did not confirm. A node that
+    /// is cut off learns of the deletion when it is back, or stops answering at the end of its
+    /// lease. A caller that goes away does not stop the deletion.
     ///
     /// Without the key, its grants permit nothing, not even if its id is imported again. They are
     /// dropped in the background.
@@ -258,8 +253,8 @@ impl Model {
             self.control().remove(&row_key.key)?;
         }
         self.control().dead_grants.ask();
-        // Another node may have created the key again. If the deletion failed, its outcome is unknown: the
-        // caller gets the error, whatever the row says now.
+        // Another node may have created the key again. If the deletion failed, its outcome is
+        // unknown: the caller gets the error, whatever the row says now.
         let reread = self.reread(&row_key.key);
         let (_, unconfirmed) = tokio::join!(reread, self.cluster().notify(row_key.key.clone()));
         deleted?.map(|()| unconfirmed)

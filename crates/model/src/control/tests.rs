@@ -9,6 +9,7 @@ use super::*;
 use crate::ModelOptions;
 
 mod aliases;
+mod conditions;
 mod deletion;
 mod keys;
 mod many;
@@ -62,7 +63,8 @@ async fn a_client_that_hears_that_a_bucket_exists_can_use_it() {
 /// One node creates a bucket again and again while another deletes it. A node that is told that the
 /// bucket exists has it, so that the owner is never told that it is someone else's.
 ///
-/// On a busy machine, either may give up: its pauses pass in no time, and the commits that it waits for do not.
+/// On a busy machine, either may give up: its pauses pass in no time, and the commits that it waits
+/// for do not.
 #[tokio::test(start_paused = true)]
 async fn a_creation_never_meets_a_bucket_that_is_gone() {
     let world = world().await;
@@ -104,7 +106,7 @@ async fn a_creation_never_meets_a_bucket_that_is_gone() {
 async fn no_request_is_answered_from_a_cache_that_was_never_filled() {
     let world = world().await;
     let maker = Model::open(world.nodes[1].clone()).await.unwrap();
-    let key = maker.create_access_key("key", true).await.unwrap();
+    let key = maker.create_owner_key("key").await.unwrap();
     maker.create_bucket("bucket", Some(&key.id)).await.unwrap();
     world.isolate(0);
     let model = Model::open(world.nodes[0].clone()).await.unwrap();
@@ -159,7 +161,7 @@ async fn a_node_that_is_cut_off_answers_until_the_lease_ends() {
     let model = Model::open_with(world.nodes[0].clone(), options)
         .await
         .unwrap();
-    let key = model.create_access_key("key", true).await.unwrap();
+    let key = model.create_owner_key("key").await.unwrap();
     model.create_bucket("bucket", Some(&key.id)).await.unwrap();
     let refreshing = refresh(&model);
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -197,7 +199,7 @@ async fn a_node_that_is_cut_off_answers_until_the_lease_ends() {
 async fn keys_and_buckets_deleted_elsewhere_do_not_outlive_the_lease() {
     let world = world().await;
     let here = Model::open(world.nodes[0].clone()).await.unwrap();
-    let key = here.create_access_key("key", true).await.unwrap();
+    let key = here.create_owner_key("key").await.unwrap();
     let bucket = here.create_bucket("bucket", Some(&key.id)).await.unwrap();
     let there = Model::open(world.nodes[1].clone()).await.unwrap();
     let refreshing = [refresh(&here), refresh(&there)];
@@ -232,7 +234,7 @@ async fn a_node_that_is_alone_needs_no_confirmation() {
 async fn a_change_of_a_grant_keeps_the_permissions_that_it_does_not_name() {
     let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
     let here = Model::open(cluster.clone()).await.unwrap();
-    let key = here.create_access_key("key", false).await.unwrap();
+    let key = here.create_access_key("key").await.unwrap();
     here.create_bucket("bucket", Some(&key.id)).await.unwrap();
     let there = Model::open(cluster).await.unwrap();
     let deny = GrantChange {
@@ -263,7 +265,7 @@ async fn concurrent_changes_of_one_grant_all_take_effect() {
     for node in &world.nodes {
         models.push(Model::open(node.clone()).await.unwrap());
     }
-    let key = models[0].create_access_key("key", false).await.unwrap();
+    let key = models[0].create_access_key("key").await.unwrap();
     models[0]
         .create_bucket("bucket", Some(&key.id))
         .await

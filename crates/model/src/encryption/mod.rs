@@ -1,9 +1,9 @@
 //! Encryption of content at rest.
 //!
 //! Each object and each upload has a random key of its own. Its row holds that key, wrapped by the
-//! customer's key (SSE-C) or by a key of the cluster's keyring (SSE-S3). The parts of an upload have keys
-//! that derive from the upload's. Blocks hold sealed content, and are named by the hash of that.
-//! Sizes, keys of objects, headers, tags and checksums are not encrypted.
+//! customer's key (SSE-C) or by a key of the cluster's keyring (SSE-S3). The parts of an upload
+//! have keys that derive from the upload's. Blocks hold sealed content, and are named by the hash
+//! of that. Sizes, keys of objects, headers, tags and checksums are not encrypted.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -27,7 +27,9 @@ use archipel_storage::RowKey;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::cipher::wrap::{self, KEY_BYTES};
-use crate::cipher::{ContentKey, CustomerKey, DataKey, Encryption, EncryptionKind};
+use crate::cipher::{
+    BlockedEncryption, ContentKey, CustomerKey, DataKey, Encryption, EncryptionKind,
+};
 use crate::error::Error;
 use crate::object::ObjectHead;
 use crate::objects::ObjectWriter;
@@ -65,17 +67,20 @@ pub(crate) fn object_context(row: &RowKey) -> &[u8] {
     row.key.get(1..).unwrap_or_default()
 }
 
-/// The encryption of new objects of a bucket.
+/// A change of the encryption of new objects of a bucket. A field that is `None` changes nothing: a
+/// change of the default lifts no block, and a block changes no default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefaultEncryption {
     /// True if they are encrypted by a key of the ring.
-    pub is_enabled: bool,
-    /// True if an S3 Bucket Key was asked for.
-    pub has_bucket_key: bool,
+    pub is_enabled: Option<bool>,
+    /// True if an S3 Bucket Key was asked for. Without encryption there is none.
+    pub has_bucket_key: Option<bool>,
+    /// The encryption that they may not have.
+    pub blocked: Option<BlockedEncryption>,
 }
 
 impl Model {
-    /// Sets the encryption of new objects of a bucket where the request does not say how.
+    /// Changes the encryption of new objects of a bucket where the request does not say how.
     #[boxed]
     pub async fn set_default_encryption(
         &self,
@@ -83,8 +88,10 @@ impl Model {
         default: DefaultEncryption,
     ) -> Result<Arc<Bucket>, Error> {
         self.change_bucket(bucket, move |bucket| {
-            bucket.encrypts = default.is_enabled;
-            bucket.has_bucket_key = default.has_bucket_key;
+            bucket.encrypts = default.is_enabled.unwrap_or(bucket.encrypts);
+            let has_bucket_key = default.has_bucket_key.unwrap_or(bucket.has_bucket_key);
+            bucket.has_bucket_key = bucket.encrypts && has_bucket_key;
+            bucket.blocked_encryption = default.blocked.or(bucket.blocked_encryption);
         })
         .await
     }

@@ -26,7 +26,7 @@ pub struct SweepCounts {
     pub examined: u64,
     /// Those of them whose key or secret was wrapped again.
     pub rewrapped: u64,
-    /// Those for which that failed; the pass comes back to them.
+    /// Those for which that failed; a later pass tries them again.
     pub failed: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct RingStatus {
     pub buckets_done: u64,
     /// The number of all buckets of the present pass.
     pub buckets: u64,
-    /// The counts of the passes of this rotation.
+    /// The counts of the passes of this rotation; that of failures is of the present or last one.
     pub counts: SweepCounts,
     /// The time at which a last pass looks whether anything needs the earlier keys, in milliseconds
     /// since 1970; `None` if a first pass is not through yet, or no rotation is under way.
@@ -112,12 +112,12 @@ impl Model {
     }
 
     /// Gives the ring a new key. New content takes it from now on; the background wraps everything
-    /// else again. The earlier keys stay in the ring. A ring that has no key yet gets its first one.
-    /// Returns the new key's id.
+    /// else again. The earlier keys stay in the ring. A ring that has no key yet gets its first
+    /// one. Returns the new key's id.
     ///
     /// # Errors
-    /// [`Error::NoMasterKey`] if this node cannot open the ring; [`Error::LimitExceeded`] if the ring is
-    /// full; [`Error::Unavailable`] if this node does not know the time yet.
+    /// [`Error::NoMasterKey`] if this node cannot open the ring; [`Error::LimitExceeded`] if the
+    /// ring is full; [`Error::Unavailable`] if this node does not know the time yet.
     #[boxed]
     pub async fn rotate_keyring(&self) -> Result<Id, Error> {
         if !self.cluster().is_time_known() {

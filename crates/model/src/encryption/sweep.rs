@@ -1,13 +1,14 @@
 //! Takes earlier keys of the ring out of use: wraps keys and secrets again by the newest key.
 //!
-//! The first live node of the control data does it, for all. It goes through all versions and uploads
-//! of all buckets, as a quorum shows them.
+//! The first live node of the control data does it, for all. It goes through all versions and
+//! uploads of all buckets, as a quorum shows them.
 //!
 //! # Invariants
 //! - A pass begins only when no node begins content under an earlier key any more: a node follows
-//!   the ring within its lease, and commits wrap again what a long request has wrapped (`freshened`).
-//! - No key leaves the ring. A row that no quorum shows now may need it later: one of a node that was
-//!   away, of a restored copy, of a request that took days.
+//!   the ring within its lease, and commits wrap again what a long request has wrapped
+//!   (`freshened`).
+//! - No key leaves the ring. A row that no quorum shows now may need it later: one of a node that
+//!   was away, of a restored copy, of a request that took days.
 //! - Earlier keys count as out of use when a second pass, a day after the first one, has found
 //!   nothing that needs them.
 //! - A pass that could not read or change something is not through.
@@ -67,6 +68,7 @@ pub(super) struct Sweep {
     pub examined: u64,
     #[serde(rename = "w", default)]
     pub rewrapped: u64,
+    /// The count of the present pass, or of the last one: each pass tries again what failed before.
     #[serde(rename = "f", default)]
     pub failed: u64,
     /// The end of the last pass that was through and found anything, or of the first one, in
@@ -76,6 +78,15 @@ pub(super) struct Sweep {
     /// True if a pass found nothing that needs an earlier key: no more passes follow.
     #[serde(rename = "o", default)]
     pub is_over: bool,
+}
+
+impl Sweeps {
+    /// Adds what a part of a pass has done.
+    fn count(&self, done: SweepCounts) {
+        self.examined.fetch_add(done.examined, Ordering::Relaxed);
+        self.rewrapped.fetch_add(done.rewrapped, Ordering::Relaxed);
+        self.failed.fetch_add(done.failed, Ordering::Relaxed);
+    }
 }
 
 impl Sweep {
@@ -139,8 +150,8 @@ impl Model {
         }
     }
 
-    /// Seals secrets that stand in plain text, and takes earlier keys of the ring out of use, until the
-    /// future is dropped. Run it in a task of its own.
+    /// Seals secrets that stand in plain text, and takes earlier keys of the ring out of use, until
+    /// the future is dropped. Run it in a task of its own.
     #[boxed]
     pub async fn sweep_forever(&self) {
         let short = Duration::from_millis(self.day_ms() / 8);
@@ -197,6 +208,9 @@ impl Model {
         let mut buckets = self.buckets()?;
         buckets.sort_unstable_by_key(|bucket| bucket.id);
         let is_resumed = sweep.last.is_some();
+        if !is_resumed {
+            sweep.failed = 0;
+        }
         // A pass that ends within the first bucket must count as interrupted, too.
         sweep.last.get_or_insert_default();
         if !self.note_sweep(&sweep).await? {

@@ -7,12 +7,14 @@ mod shortage;
 use std::ops::Range;
 use std::sync::Arc;
 
+use archipel_base::codec::{self, DecodeError};
 use archipel_cluster::Cluster;
 use bytes::Bytes;
 
 use crate::{
-    Bucket, Condition, CustomerKey, DataKey, Encrypt, EncryptionKind, Error, HOOKS, Model,
-    ObjectHead, ObjectMeta, ObjectReader, PartMeta, RingSecrets, UploadMeta,
+    BlockedEncryption, Bucket, Condition, CustomerKey, DataKey, DefaultEncryption, Encrypt,
+    EncryptionKind, Error, HOOKS, Model, ObjectHead, ObjectMeta, ObjectReader, PartMeta,
+    RingSecrets, UploadMeta, rowkeys,
 };
 
 fn secrets(present: &[&str], earlier: &[&str]) -> RingSecrets {
@@ -209,4 +211,41 @@ async fn node_without_a_secret_encrypts_nothing() {
     let (model, bucket) = start().await;
     let refused = model.seal(&bucket, "key", &Encrypt::Server).await;
     assert!(matches!(refused.map(|_| ()), Err(Error::NoMasterKey(_))));
+}
+
+/// Rows of earlier builds say nothing of it. What is blocked is never taken for nothing.
+#[tokio::test]
+async fn a_block_is_stored_and_outlives_changes_of_the_default() {
+    let (model, bucket) = start().await;
+    let stored = async || {
+        let row = model.cluster().metadata(&rowkeys::bucket("bucket")).await;
+        row.unwrap().unwrap()
+    };
+    let name = b"blocked_encryption";
+    let place = |row: &[u8]| row.windows(name.len()).position(|bytes| bytes == name);
+    let row = stored().await;
+    assert_eq!(place(&row), None);
+    let read: Bucket = codec::decode(&row).unwrap();
+    assert_eq!(read.blocked_encryption, None);
+    let set = async |blocked: Option<BlockedEncryption>| {
+        let default = DefaultEncryption {
+            is_enabled: Some(true),
+            blocked,
+            ..DefaultEncryption::default()
+        };
+        let changed = model.set_default_encryption(&bucket, default).await;
+        changed.unwrap().blocked_encryption
+    };
+    assert_eq!(set(None).await, None);
+    let customer = Some(BlockedEncryption::Customer);
+    assert_eq!(set(customer).await, customer);
+    assert_eq!(set(None).await, customer);
+    let mut row = stored().await.to_vec();
+    let value = place(&row).unwrap() + name.len() + 1;
+    assert_eq!(row[value], b'c');
+    row[value] = b'x';
+    let unknown = codec::decode::<Bucket>(&row);
+    assert!(matches!(unknown, Err(DecodeError::Malformed(_))));
+    let nothing = Some(BlockedEncryption::Nothing);
+    assert_eq!(set(nothing).await, nothing);
 }

@@ -41,6 +41,25 @@ pub struct Cause {
     pub request_id: String,
 }
 
+/// The origin of a change, as far as the names of events tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trigger {
+    /// A rule of the bucket's lifecycle.
+    LifecycleRule,
+    /// A client's request, or the work of a node.
+    Other,
+}
+
+impl Trigger {
+    /// Returns the origin of a change. Those in the background are made by lifecycle rules.
+    pub fn of_change(background: bool) -> Trigger {
+        match background {
+            true => Trigger::LifecycleRule,
+            false => Trigger::Other,
+        }
+    }
+}
+
 /// A change of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Happening<'a> {
@@ -59,17 +78,18 @@ pub(crate) enum Happening<'a> {
 }
 
 impl Happening<'_> {
-    /// Returns the name of the event. Lifecycle rules `expire` objects.
-    fn name(self, creation: Creation, expires: bool) -> &'static str {
-        match (self, creation, expires) {
+    /// Returns the name of the event.
+    fn name(self, creation: Creation, trigger: Trigger) -> &'static str {
+        use Trigger::{LifecycleRule, Other};
+        match (self, creation, trigger) {
             (Happening::Created(_), Creation::Put, _) => "s3:ObjectCreated:Put",
             (Happening::Created(_), Creation::Post, _) => "s3:ObjectCreated:Post",
             (Happening::Created(_), Creation::Copy, _) => "s3:ObjectCreated:Copy",
             (Happening::Completed(_), ..) => "s3:ObjectCreated:CompleteMultipartUpload",
-            (Happening::Deleted(_), _, false) => "s3:ObjectRemoved:Delete",
-            (Happening::Marked, _, false) => "s3:ObjectRemoved:DeleteMarkerCreated",
-            (Happening::Deleted(_), _, true) => "s3:LifecycleExpiration:Delete",
-            (Happening::Marked, _, true) => "s3:LifecycleExpiration:DeleteMarkerCreated",
+            (Happening::Deleted(_), _, Other) => "s3:ObjectRemoved:Delete",
+            (Happening::Marked, _, Other) => "s3:ObjectRemoved:DeleteMarkerCreated",
+            (Happening::Deleted(_), _, LifecycleRule) => "s3:LifecycleExpiration:Delete",
+            (Happening::Marked, _, LifecycleRule) => "s3:LifecycleExpiration:DeleteMarkerCreated",
             (Happening::Tagged(_, true), ..) => "s3:ObjectTagging:Put",
             (Happening::Tagged(_, false), ..) => "s3:ObjectTagging:Delete",
             (Happening::Listed(_), ..) => "s3:ObjectAcl:Put",
@@ -189,17 +209,17 @@ pub(crate) fn companion(
     bucket: &Bucket,
     row: &RowKey,
     happening: Happening<'_>,
-    by: (Option<&Cause>, bool),
+    by: (Option<&Cause>, Trigger),
     now_ms: u64,
     target: impl Fn(&str) -> EventTarget,
 ) -> Option<Companion> {
-    let (cause, expires) = by;
+    let (cause, trigger) = by;
     let notification = bucket.notification.as_ref()?;
     let Some(Owner::Object { key, .. }) = rowkeys::owner_of(&row.key) else {
         return None;
     };
     let creation = cause.map(|cause| cause.creation).unwrap_or_default();
-    let name = happening.name(creation, expires);
+    let name = happening.name(creation, trigger);
     let rule = notification.rule_for(name, &key)?;
     let event = Event::of_change(bucket, key, happening, by, now_ms);
     let stored = Stored {
@@ -232,7 +252,7 @@ impl Event {
         bucket: &Bucket,
         key: String,
         happening: Happening<'_>,
-        (cause, expires): (Option<&Cause>, bool),
+        (cause, trigger): (Option<&Cause>, Trigger),
         now_ms: u64,
     ) -> Event {
         let creation = cause.map(|cause| cause.creation).unwrap_or_default();
@@ -250,7 +270,7 @@ impl Event {
             version.filter(|id| bucket.versioning.has_versions() || *id != VersionId::Null);
         Event {
             rule: String::new(),
-            name: happening.name(creation, expires).to_owned(),
+            name: happening.name(creation, trigger).to_owned(),
             bucket: bucket.name.clone(),
             owner: bucket.first_owner().map(str::to_owned),
             bucket_id: bucket.id,

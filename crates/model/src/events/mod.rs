@@ -40,8 +40,8 @@ use crate::notification::Notification;
 use crate::owner::Owner;
 use crate::rowkeys;
 use crate::version::VersionId;
-pub(crate) use event::Happening;
 pub use event::{Cause, Creation, Event};
+pub(crate) use event::{Happening, Trigger};
 use listeners::Listeners;
 pub use listeners::{EventListener, Interest};
 use targets::Progress;
@@ -61,8 +61,8 @@ struct Target {
 }
 
 impl Model {
-    /// Sets the targets of events that this node knows. Only the first call has an effect. It must come
-    /// before [`Model::deliver_events`].
+    /// Sets the targets of events that this node knows. Only the first call has an effect. It must
+    /// come before [`Model::deliver_events`].
     pub fn set_event_targets(&self, targets: Vec<(EventTarget, Arc<dyn DeliverEvent>)>) {
         let named = targets.into_iter().map(|(limits, deliver)| {
             let name = limits.name.clone();
@@ -119,26 +119,44 @@ impl Model {
         bucket: &Bucket,
         notification: Option<Notification>,
     ) -> Result<Arc<Bucket>, Error> {
+        self.set_notification_if(bucket, notification, |_| true)
+            .await
+    }
+
+    /// Sets a bucket's event notifications as [`set_notification`](Model::set_notification) does,
+    /// if those so far pass the test.
+    ///
+    /// # Errors
+    /// Those of [`set_notification`](Model::set_notification); [`Error::PreconditionFailed`] if
+    /// they do not pass.
+    pub async fn set_notification_if(
+        &self,
+        bucket: &Bucket,
+        notification: Option<Notification>,
+        test: impl Fn(Option<&Notification>) -> bool + Send + Sync + 'static,
+    ) -> Result<Arc<Bucket>, Error> {
         self.change_settings(bucket, move |bucket| {
+            if !test(bucket.notification.as_ref()) {
+                return Err(Error::PreconditionFailed);
+            }
             bucket.notification.clone_from(&notification);
             Ok(())
         })
         .await
     }
 
-    /// Returns the events that a write of an object's row brings. If `expires`, lifecycle rules
-    /// cause it.
+    /// Returns the events that a write of an object's row brings.
     pub(crate) fn events_of(
         &self,
         bucket: &Bucket,
         row: &RowKey,
         happening: Happening<'_>,
-        expires: bool,
+        trigger: Trigger,
     ) -> Vec<Companion> {
         if bucket.notification.is_none() {
             return Vec::new();
         }
-        let by = (self.cause.as_deref(), expires);
+        let by = (self.cause.as_deref(), trigger);
         let limits = |name: &str| {
             let known = self.event_target(name);
             known.unwrap_or_else(|| EventTarget::unknown(name))
@@ -147,21 +165,21 @@ impl Model {
         companion.into_iter().collect()
     }
 
-    /// Tells listeners of a change of an object's row that took effect under this stamp. `made` is the
-    /// version that the write made.
+    /// Tells listeners of a change of an object's row that took effect under this stamp. `made` is
+    /// the version that the write made.
     pub(crate) fn tell_listeners(
         &self,
         bucket: &Bucket,
         row: &RowKey,
         happening: Happening<'_>,
-        expires: bool,
+        trigger: Trigger,
         (at, made): (Stamp, VersionId),
     ) {
         self.cluster().relay().tell(|| {
             let Some(Owner::Object { key, .. }) = rowkeys::owner_of(&row.key) else {
                 return None;
             };
-            let by = (self.cause.as_deref(), expires);
+            let by = (self.cause.as_deref(), trigger);
             let event = Event::of_change(bucket, key, happening, by, self.now_ms());
             // Who may read the bucket learns nothing of the addresses of other clients.
             let event = Event {

@@ -14,7 +14,7 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::events::Happening;
-use crate::lock::Taking;
+use crate::lock::{Governance, Taking};
 use crate::object::{Condition, ObjectHead, Predicate};
 use crate::rowkeys;
 use crate::upload::Upload;
@@ -37,6 +37,14 @@ pub(super) enum Removed {
     Version(u64),
     Marker,
     Upload,
+}
+
+/// The other versions of a key in a decision about one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Matter,
+    /// They are `unlisted` as in [`Deciding`].
+    Unlisted,
 }
 
 impl Model {
@@ -105,8 +113,8 @@ impl Model {
         Ok(Removed::Object(if is_kept { 0 } else { seen.size }))
     }
 
-    /// Removes a delete marker, if it is the only version of its key and rules say so. Returns `None` if this
-    /// replica keeps others.
+    /// Removes a delete marker, if it is the only version of its key and rules say so. Returns
+    /// `None` if this replica keeps others.
     async fn remove_marker(
         &self,
         bucket: &Bucket,
@@ -117,7 +125,7 @@ impl Model {
         if self.has_kept_versions(&row).await? {
             return Ok(None);
         }
-        self.kill_if(bucket, key, seen, false, |versions, head| {
+        self.kill_if(bucket, key, seen, Others::Matter, |versions, head| {
             let key = key.to_owned();
             let is_lone = head.is_marker && versions.is_current && versions.is_alone;
             match is_lone {
@@ -142,9 +150,10 @@ impl Model {
             return Err(Error::PreconditionFailed);
         }
         // There may be thousands of dead versions.
-        self.kill_if(bucket, key, seen, true, |versions, head| {
-            // If this replica lags, the version may have been current later than it knows. The successor that it saw
-            // may be removed by now: that does not change since when the version is noncurrent.
+        self.kill_if(bucket, key, seen, Others::Unlisted, |versions, head| {
+            // If this replica lags, the version may have been current later than it knows. The
+            // successor that it saw may be removed by now: that does not change since when the
+            // version is noncurrent.
             if versions.last.is_none_or(|last| last > one.last) {
                 return Err(Error::PreconditionFailed);
             }
@@ -180,14 +189,13 @@ impl Model {
         }
     }
 
-    /// Deletes a version for good, if it is still the one that was seen and passes the test. `unlisted` as in
-    /// [`Deciding`].
+    /// Deletes a version for good, if it is still the one that was seen and passes the test.
     async fn kill_if(
         &self,
         bucket: &Bucket,
         key: &str,
         seen: &ObjectHead,
-        unlisted: bool,
+        others: Others,
         test: impl Fn(&VersionSeen<'_>, ObjectHead) -> Result<(), Error> + Send + Sync,
     ) -> Result<(), Error> {
         let write: Id = seen.version;
@@ -195,7 +203,7 @@ impl Model {
             let head = versions.named.map(head_of).transpose()?.flatten();
             let head = head.filter(|head| head.version == write);
             let head = head.ok_or(Error::PreconditionFailed)?;
-            if head.lock.protects(self.now_ms(), false) {
+            if head.lock.protects(self.now_ms(), Governance::Respect) {
                 return Err(Error::ProtectedByLock);
             }
             test(versions, head)
@@ -204,21 +212,22 @@ impl Model {
             Ok(()) => VersionDecision::Kill,
             Err(error) => VersionDecision::Abort(error),
         };
-        let taking = Some(Taking::Version { bypass: false });
+        let governance = Governance::Respect;
+        let taking = Some(Taking::Version { governance });
         let how = Deciding {
             taking,
             happening: Some(Happening::Deleted(Some(seen.id))),
             by_all: false,
             background: true,
-            unlisted,
+            unlisted: others == Others::Unlisted,
         };
         self.decide(bucket, key, seen.id, how, &decide).await??;
         self.wake_gc();
         Ok(())
     }
 
-    /// Returns true if the key has this many noncurrent versions that are newer than the version, as
-    /// a quorum knows them.
+    /// Returns true if the key has this many noncurrent versions that are newer than the version,
+    /// as a quorum knows them.
     async fn has_newer(
         &self,
         bucket: &Bucket,

@@ -43,7 +43,7 @@ impl Expiry {
 }
 
 /// The state of expiry on this node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExpiryStatus {
     /// The length of a day in milliseconds.
     pub day_ms: u64,
@@ -67,6 +67,11 @@ pub struct ExpiryStatus {
     pub parts_done: u64,
     /// The removals since the start of the node.
     pub counts: ExpiryCounts,
+    /// The failed removals before the current or last walk.
+    pub failed_before: u64,
+    /// The reason why no walk can begin, or why the last one ended before it was through; `None` if
+    /// neither is so.
+    pub trouble: Option<String>,
 }
 
 /// The removals by expiry since the start of the node.

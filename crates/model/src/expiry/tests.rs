@@ -1,6 +1,7 @@
 mod history;
 mod removals;
 mod versions;
+mod walks;
 
 use archipel_base::clock::ManualClock;
 use archipel_cluster::World;

@@ -57,8 +57,8 @@ fn is_bucket(value: Option<Value>, bucket: &Id) -> Result<bool, Error> {
 
 /// Aborts the uploads of a deleted bucket. Each abort queues a task for the upload's parts.
 ///
-/// Only the bucket's settled row proves that the bucket is gone: a deletion that a minority accepted queues the
-/// task, too. A plain read proves that it is there.
+/// Only the bucket's settled row proves that the bucket is gone: a deletion that a minority
+/// accepted queues the task, too. A plain read proves that it is there.
 async fn drop_uploads(cluster: &Cluster, bucket: &Id, name: &str) -> Result<u64, Error> {
     let row = rowkeys::bucket(name);
     if is_bucket(cluster.read(&row).await?, bucket)?
@@ -114,8 +114,8 @@ fn may_have_tail(metadata: &[u8]) -> bool {
     may_have(metadata, ContentForm::Tail)
 }
 
-/// Returns true if the owner's row or one of its kept versions refers to the tail. A plain read proves
-/// that they do. It does not prove that they do not.
+/// Returns true if the owner's row or one of its kept versions refers to the tail. A plain read
+/// proves that they do. It does not prove that they do not.
 pub(crate) async fn has_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
     Ok(
         is_current_tail(cluster, owner, group).await?
@@ -142,8 +142,8 @@ async fn is_kept_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bo
     Ok(false)
 }
 
-/// Drops a tail, unless its owner refers to it. Only a settled row proves that the row does not refer to
-/// the tail and never will again.
+/// Drops a tail, unless its owner refers to it. Only a settled row proves that the row does not
+/// refer to the tail and never will again.
 async fn drop_tail(
     cluster: &Cluster,
     (owner, group): (&Owner, &Id),
@@ -152,8 +152,9 @@ async fn drop_tail(
     if is_current_tail(cluster, owner, group).await? {
         return Ok(Some(0));
     }
-    // Another replica of the owner's row had the same task before. The extents are in another partition. If that
-    // cannot be reached, the kept versions may still show that the tail is needed.
+    // Another replica of the owner's row had the same task before. The extents are in another
+    // partition. If that cannot be reached, the kept versions may still show that the tail is
+    // needed.
     let dropped = is_dropped(cluster, group).await;
     if matches!(dropped, Ok(true)) || is_kept_tail(cluster, owner, group).await? {
         return Ok(Some(0));
@@ -172,13 +173,14 @@ async fn drop_tail(
     }
 }
 
-/// Settles an owner's row. Shows its value to `is_it` and, if it is an object, the kept versions whose
-/// metadata `wanted` accepts, until that returns true. Returns `None` if the kept versions cannot be known now.
+/// Settles an owner's row. Shows its value to `is_it` and, if it is an object, the kept versions
+/// whose metadata `wanted` accepts, until that returns true. Returns `None` if the kept versions
+/// cannot be known now.
 ///
-/// A replica may hold a version in the object's row that it has still to keep. So all replicas get the
-/// row first, and the settled row then. Unless the bucket never had versions, nothing is known while one of
-/// them is away. The row is not settled then: a task that waits would write it again and again, and a
-/// current null version would be as young as the last write.
+/// A replica may hold a version in the object's row that it has still to keep. So all replicas get
+/// the row first, and the settled row then. Unless the bucket never had versions, nothing is known
+/// while one of them is away. The row is not settled then: a task that waits would write it again
+/// and again, and a current null version would be as young as the last write.
 async fn settle(
     cluster: &Cluster,
     owner: &Owner,
@@ -221,18 +223,20 @@ async fn settle(
     Ok(is_same.then_some(false))
 }
 
-/// Returns the name of the version that an object's row holds; `None` for a null version, a void row and a row
-/// without a value.
+/// Returns the name of the version that an object's row holds; `None` for a null version, a void
+/// row and a row without a value.
 fn name_of(value: Option<&Value>) -> VersionName {
     value.filter(|value| is_version(value))?.version_name()
 }
 
-/// Returns true if no kept version can have become current and kept again between two reads of an object's row.
+/// Returns true if no kept version can have become current and kept again between two reads of an
+/// object's row.
 ///
-/// The same version with a name is enough. While it lives, a deletion makes another kept one current only if that has a
-/// later place, and then it has to be deleted before the former one is current again. A name that is deleted does not
-/// come back. The stamp changes more often: other replicas settle the row for the same task, and clients change tags.
-/// Null versions have no names, so their stamps count.
+/// The same version with a name is enough. While it lives, a deletion makes another kept one
+/// current only if that has a later place, and then it has to be deleted before the former one is
+/// current again. A name that is deleted does not come back. The stamp changes more often: other
+/// replicas settle the row for the same task, and clients change tags. Null versions have no names,
+/// so their stamps count.
 fn is_unchanged(before: (Stamp, VersionName), now: (Stamp, VersionName)) -> bool {
     before.0 == now.0 || before.1.is_some() && before.1 == now.1
 }
@@ -242,8 +246,8 @@ fn has_versions(value: Option<&Value>) -> bool {
     value.is_some_and(|value| value.version.is_some())
 }
 
-/// Brings an object's row to all replicas. Returns true if no replica holds a version that it has still to
-/// keep.
+/// Brings an object's row to all replicas. Returns true if no replica holds a version that it has
+/// still to keep.
 async fn bring_everywhere(
     cluster: &Cluster,
     (bucket, row): (&Id, &RowKey),
@@ -267,7 +271,8 @@ async fn is_dropped(cluster: &Cluster, group: &Id) -> Result<bool, Error> {
     Ok(!is_live && live_extents(cluster, group).await?.is_empty())
 }
 
-/// Returns the extents of a tail that live. Extents are committed in order, so the first absent one ends the tail.
+/// Returns the extents of a tail that live. Extents are committed in order, so the first absent one
+/// ends the tail.
 async fn live_extents(cluster: &Cluster, group: &Id) -> Result<Vec<RowKey>, Error> {
     let mut live = Vec::new();
     for index in 0.. {
@@ -281,8 +286,9 @@ async fn live_extents(cluster: &Cluster, group: &Id) -> Result<Vec<RowKey>, Erro
     Ok(live)
 }
 
-/// Drops the extents of a tail, the last one first. The order matters: an interrupted pass leaves the extents
-/// from 0 on, and the next pass finds all of them even if the tombstones after them are gone by then.
+/// Drops the extents of a tail, the last one first. The order matters: an interrupted pass leaves
+/// the extents from 0 on, and the next pass finds all of them even if the tombstones after them are
+/// gone by then.
 async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
     let live = live_extents(cluster, group).await?;
     for row in live.iter().rev() {
@@ -295,8 +301,47 @@ async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
 mod tests {
     use archipel_base::Writer;
     use archipel_storage::RowVersion;
+    use tokio::runtime::Handle;
 
     use super::*;
+    use crate::{Condition, Governance, Model, ObjectMeta, Versioning};
+
+    /// The newer version is deleted between the reads of the current version and of the kept ones.
+    /// That makes the older one current, which so is in neither place.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_kept_version_that_becomes_current_meanwhile_is_not_taken_for_gone() {
+        let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
+        let model = Model::open(cluster).await.unwrap();
+        let bucket = model.create_bucket("bucket", None).await.unwrap();
+        let enabled = model.set_versioning(&bucket, Versioning::Enabled);
+        let bucket = enabled.await.unwrap();
+        let mut newer = None;
+        for _ in 0..2 {
+            let writer = model.begin_object(&bucket, "key").unwrap();
+            let written = writer.finish(ObjectMeta::default(), Condition::Always);
+            newer = Some(written.await.unwrap().id);
+        }
+        let (mut newer, mut seen) = (newer, 0);
+        let here = Handle::current();
+        let look = |_: Value| -> Result<bool, Error> {
+            seen += 1;
+            if let Some(newer) = newer.take() {
+                let governance = Governance::Respect;
+                let deleted =
+                    model.delete_version(&bucket, "key", newer, governance, Condition::Always);
+                tokio::task::block_in_place(|| here.block_on(deleted))?;
+            }
+            Ok(false)
+        };
+        let owner = Owner::Object {
+            bucket: bucket.id,
+            key: "key".to_owned(),
+        };
+        let settled = settle(model.cluster(), &owner, &|_| false, |_| true, look).await;
+        assert_eq!(settled, Ok(None), "the older version was not looked at");
+        assert_eq!(seen, 1, "it was, so this test shows nothing");
+        model.head_object(&bucket, "key").await.unwrap();
+    }
 
     #[test]
     fn another_stamp_of_a_version_with_a_name_is_no_change() {

@@ -65,7 +65,8 @@ impl IndexQuery {
         let prefix = self.prefix.as_deref().unwrap_or_default();
         match (bound >= prefix, bound.split_once('\0')) {
             (false, _) => (prefix, false),
-            // No partition key has a NUL: those after this bound are those after what stands before it.
+            // No partition key has a NUL: those after this bound are those after what stands before
+            // it.
             (true, Some((before, _))) => (before, true),
             (true, None) => (bound, self.reverse && self.end.is_some()),
         }
@@ -147,30 +148,8 @@ impl Model {
                     let why = format!("{} items cannot be read", page.damaged.len());
                     return Err(Error::Damaged(why));
                 }
-                let mut ended = false;
-                for entry in page.entries {
-                    let ListEntry::Prefix(row) = entry else {
-                        continue;
-                    };
-                    let pk = row.get(base.len()..row.len() - 1).unwrap_or_default();
-                    let pk = String::from_utf8(pk.to_vec())
-                        .map_err(|_| Error::Damaged("a partition key is not UTF-8".into()))?;
-                    ended |= query.ends_before(&pk);
-                    // What lies behind a full page is of no use.
-                    let is_behind = |(last, _): (&String, _)| *last < pk;
-                    let full = !query.reverse && found.len() > query.limit();
-                    ended |= full && found.last_key_value().is_some_and(is_behind);
-                    if ended {
-                        break;
-                    }
-                    found.insert(pk, asked.partition);
-                    if found.len() > query.limit() + 1 {
-                        _ = match query.reverse {
-                            true => found.pop_first(),
-                            false => found.pop_last(),
-                        };
-                    }
-                }
+                let from = (asked.partition, base.len());
+                let ended = take_keys(query, page.entries, from, &mut found)?;
                 if let Some(next) = page.next.filter(|_| !ended) {
                     asked.start = next;
                     open.push(asked);
@@ -219,4 +198,37 @@ fn counts_of(two: &[(u64, u64)]) -> Counts {
         values: alone.0 + values,
         bytes: alone.1 + in_conflict.1,
     }
+}
+
+/// Takes the partition keys of a page of rows `from` a partition, where so many bytes precede them.
+/// Returns true if none behind them is of use.
+fn take_keys(
+    query: &IndexQuery,
+    entries: Vec<ListEntry>,
+    from: (PartitionId, usize),
+    found: &mut BTreeMap<String, PartitionId>,
+) -> Result<bool, Error> {
+    let (partition, before) = from;
+    for entry in entries {
+        let ListEntry::Prefix(row) = entry else {
+            continue;
+        };
+        let pk = row.get(before..row.len() - 1).unwrap_or_default();
+        let pk = String::from_utf8(pk.to_vec())
+            .map_err(|_| Error::Damaged("a partition key is not UTF-8".into()))?;
+        // Keys behind a full page are of no use.
+        let is_behind = |(last, _): (&String, _)| *last < pk;
+        let is_full = !query.reverse && found.len() > query.limit();
+        if query.ends_before(&pk) || is_full && found.last_key_value().is_some_and(is_behind) {
+            return Ok(true);
+        }
+        found.insert(pk, partition);
+        if found.len() > query.limit() + 1 {
+            _ = match query.reverse {
+                true => found.pop_first(),
+                false => found.pop_last(),
+            };
+        }
+    }
+    Ok(false)
 }

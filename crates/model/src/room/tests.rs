@@ -4,7 +4,7 @@ use archipel_cluster::{Cluster, World};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::{Condition, ObjectHead, ObjectMeta};
+use crate::{Condition, Governance, ObjectHead, ObjectMeta};
 
 pub(super) fn of_objects(objects: u64) -> Quota {
     Quota {
@@ -103,13 +103,19 @@ async fn versions_count_and_markers_do_not() {
     // A deletion without a version keeps all of them. It is allowed, and gives nothing back.
     delete(&model, &bucket, "key").await;
     assert!(is_refused(&put(&model, &bucket, "key", 10).await));
-    let deleted = model.delete_version(&bucket, "key", first.id, false, Condition::Always);
+    let deleted = model.delete_version(
+        &bucket,
+        "key",
+        first.id,
+        Governance::Respect,
+        Condition::Always,
+    );
     deleted.await.unwrap();
     put(&model, &bucket, "key", 10).await.unwrap();
 }
 
-/// A version with a name is current, and the write replaces the null version behind it. The bytes that it adds fit the
-/// quota, but not the share of its partition.
+/// A version with a name is current, and the write replaces the null version behind it. The bytes
+/// that it adds fit the quota, but not the share of its partition.
 #[tokio::test(start_paused = true)]
 async fn an_overwrite_of_a_null_version_that_is_not_current_needs_room_only_for_what_it_adds() {
     let (model, bucket) = alone().await;
@@ -276,7 +282,7 @@ async fn writes_are_put_off_while_another_node_sets_the_fences() {
     });
     let held = held.await.unwrap();
     model
-        .set_each_fence(&held, true, |_| Some(Share::NONE))
+        .set_each_fence(&held, FenceState::Open, |_| Some(Share::NONE))
         .await
         .unwrap();
     let refused = put(&model, &held, "other", 1).await;
@@ -313,8 +319,8 @@ async fn replicas_that_differ_exceed_a_quota_by_the_stated_bound_at_most() {
     }
 }
 
-/// With one replica of each partition, and one partition for each bucket, a node that is away takes some
-/// buckets with it.
+/// With one replica of each partition, and one partition for each bucket, a node that is away takes
+/// some buckets with it.
 #[tokio::test(start_paused = true)]
 async fn a_bucket_that_cannot_be_counted_hides_no_other_one() {
     let latency = Duration::from_millis(5);

@@ -1,20 +1,22 @@
 //! Quotas of users.
 //!
-//! A user's quota is lent to the buckets that the user created. Each bucket's row says how much the bucket has of
-//! it, its **portion**, and its write fences hold shares of that as of a quota of its own. So a write costs no
-//! round trip more. If a bucket has too little, its node **lends** the quota again: it takes the fencing token in the
-//! user's row, counts all buckets of the user, takes from buckets that use little of their part, and gives to the
-//! bucket that asks.
+//! A user's quota is lent to the buckets that the user created. Each bucket's row says how much the
+//! bucket has of it, its **portion**, and its write fences hold shares of that as of a quota of its
+//! own. So a write costs no round trip more. If a bucket has too little, its node **lends** the
+//! quota again: it takes the fencing token in the user's row, counts all buckets of the user, takes
+//! from buckets that use little of their part, and gives to the bucket that asks.
 //!
 //! # No byte is lent twice
-//! A bucket that gives comes first: its fences hold the lower shares, and it is counted once more, before another
-//! one gets more. Until its fences hold them, its row says that its portion is pending. So if a node dies before
-//! that, the next division sets the fences first. A change of a portion names the generation of the bucket that was
-//! counted, and raises it. So a division that was overtaken changes no bucket that a later one has changed.
+//! A bucket that gives comes first: its fences hold the lower shares, and it is counted once more,
+//! before another one gets more. Until its fences hold them, its row says that its portion is
+//! pending. So if a node dies before that, the next division sets the fences first. A change of a
+//! portion names the generation of the bucket that was counted, and raises it. So a division that
+//! was overtaken changes no bucket that a later one has changed.
 //!
-//! A bucket's row begins with a portion of nothing if its node knows of the quota. A creation writes that row and then
-//! reads the user's. A change of the quota writes the user's row and then reads those of all buckets. So one of the
-//! two sees the other, and each bucket gets a portion. The first write ends a creation that was interrupted.
+//! A bucket's row begins with a portion of nothing if its node knows of the quota. A creation
+//! writes that row and then reads the user's. A change of the quota writes the user's row and then
+//! reads those of all buckets. So one of the two sees the other, and each bucket gets a portion.
+//! The first write ends a creation that was interrupted.
 
 mod ask;
 mod token;
@@ -27,7 +29,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use super::{Counted, exceeded, sum};
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::fence::{PAUSE, RETRIES};
+use crate::fence::{FenceState, PAUSE, RETRIES};
 use crate::identity::{Attached, Changed, User, unique_id};
 use crate::quota::{Lent, Quota, Usage, lend};
 use crate::{Model, detached};
@@ -60,9 +62,9 @@ impl Bucket {
 }
 
 impl Model {
-    /// Sets the most that all buckets together may hold which a user created, or lifts the limit. It counts for
-    /// every write that begins after this returns, on all nodes. Buckets that hold more keep it, and accept what
-    /// does not add to them.
+    /// Sets the most that all buckets together may hold which a user created, or lifts the limit.
+    /// It counts for every write that begins after this returns, on all nodes. Buckets that hold
+    /// more keep it, and accept what does not add to them.
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`]; [`Error::Conflict`] if another such change takes too long.
@@ -73,7 +75,8 @@ impl Model {
         quota: Quota,
     ) -> Result<Changed<Arc<User>>, Error> {
         let (model, name) = (self.clone(), name.to_owned());
-        // It goes on without its caller: else the quota would be shown, and buckets would not have portions of it.
+        // It goes on without its caller: else the quota would be shown, and buckets would not have
+        // portions of it.
         let set = async move { model.set_user_quota_now(&name, quota).await };
         detached("sets the quota of a user", set).await
     }
@@ -98,7 +101,8 @@ impl Model {
         lent.map(|()| held)
     }
 
-    /// Takes the user's token and writes another quota into the row. The row says that a division is due.
+    /// Takes the user's token and writes another quota into the row. The row says that a division
+    /// is due.
     async fn write_user_quota(
         &self,
         name: &str,
@@ -111,7 +115,8 @@ impl Model {
         self.take_user_token(name, change).await
     }
 
-    /// Divides the quotas whose buckets have no portions of them yet: a node has died, or buckets were busy for too long.
+    /// Divides the quotas whose buckets have no portions of them yet: a node has died, or buckets
+    /// were busy for too long.
     pub(super) async fn divide_due_quotas(&self) {
         let users = self.entities::<User>().unwrap_or_default().into_iter();
         for user in users.filter(|user| user.is_undivided && !self.is_taken(user)) {
@@ -180,15 +185,15 @@ impl Model {
         Ok(user.filter(|user| user.id() == id))
     }
 
-    /// Returns the portion that a new bucket begins with: its first write asks for more. `None` if its user has no
-    /// quota.
+    /// Returns the portion that a new bucket begins with: its first write asks for more. `None` if
+    /// its user has no quota.
     pub(crate) fn first_portion(&self, bucket: &Bucket) -> Result<Option<Quota>, Error> {
         let quota = self.user_of(bucket)?.and_then(|user| user.quota);
         Ok(quota.map(Quota::nothing))
     }
 
-    /// Gives a new bucket another first portion and opens its fences with it, if its user has got another quota since
-    /// its row was made. Returns `None` if not.
+    /// Gives a new bucket another first portion and opens its fences with it, if its user has got
+    /// another quota since its row was made. Returns `None` if not.
     pub(crate) async fn limit_new_bucket(
         &self,
         bucket: &Bucket,
@@ -212,8 +217,9 @@ impl Model {
         self.change_settings(bucket, limit).await.map(Some)
     }
 
-    /// Divides a user's quota among the buckets, with room for what one of them wants. `held` is the user as it was
-    /// when the token was taken, and `counted` what it came to if that was counted already.
+    /// Divides a user's quota among the buckets, with room for what one of them wants. `held` is
+    /// the user as it was when the token was taken, and `counted` what it came to if that was
+    /// counted already.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if others change the buckets again and again.
@@ -235,10 +241,11 @@ impl Model {
         Err(Error::Conflict)
     }
 
-    /// Lowers portions, or raises them if none is to be lowered. Returns true if no more is to be done.
+    /// Lowers portions, or raises them if none is to be lowered. Returns true if no more is to be
+    /// done.
     ///
-    /// Each bucket is counted before another one gets more. It may grow after that, up to its portion,
-    /// and that much counts as held.
+    /// Each bucket is counted before another one gets more. It may grow after that, up to its
+    /// portion, and that much counts as held.
     async fn lend_once(
         &self,
         held: &User,
@@ -271,8 +278,8 @@ impl Model {
     /// Returns the buckets of a user, each with its portion if one of them gets what it wants.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions, unless it `is_last` that
-    /// is tried.
+    /// [`Error::QuotaExceeded`]; [`Error::Conflict`] if some replicas lack the newest deletions,
+    /// unless it `is_last` that is tried.
     async fn divide(&self, user: &User, wanted: Wanted, is_last: bool) -> Result<Divided, Error> {
         // Buckets that other nodes have created and changed until now count.
         self.refresh_all().await?;
@@ -335,7 +342,7 @@ impl Model {
             Ok(())
         };
         let held = self.take_token(bucket, next).await?;
-        let set = self.set_fences(&held, true).await;
+        let set = self.set_fences(&held, FenceState::Open).await;
         let is_set = set.is_ok();
         let released = self.release_token_with(&held, move |row| {
             row.portion_pending = !is_set;

@@ -22,8 +22,8 @@ const LEAST_ROWS: usize = 8;
 const MOST_ROWS: usize = 1000;
 
 impl Model {
-    /// Returns a page of the uploads in progress. It holds a few pages of each partition in memory, whatever
-    /// the number of uploads.
+    /// Returns a page of the uploads in progress. It holds a few pages of each partition in memory,
+    /// whatever the number of uploads.
     #[boxed]
     pub async fn list_uploads(
         &self,
@@ -35,8 +35,6 @@ impl Model {
         if query.prefix.len() > MAX_KEY_BYTES || query.prefix.contains('\0') {
             return Ok(page);
         }
-        let cut = behind_all(query);
-        let query = cut.as_ref().unwrap_or(query);
         let mut walk = Walk::new(self, bucket, query);
         while let Some(upload) = walk.next().await? {
             let prefix = rolled_up(&upload.key, query);
@@ -210,17 +208,6 @@ fn row_key(bucket: &Id, fields: &[&[u8]]) -> Bytes {
         .into()
 }
 
-/// Returns a query for the same page if the marker has NUL. No key has, so the marker is behind all uploads of the
-/// key that it begins with, and before all others.
-fn behind_all(query: &UploadQuery) -> Option<UploadQuery> {
-    let (key, _) = query.after_key.as_deref()?.split_once('\0')?;
-    Some(UploadQuery {
-        after_key: Some(key.to_owned()),
-        after_id: None,
-        ..query.clone()
-    })
-}
-
 /// Returns the common prefix that a key is rolled up to.
 fn rolled_up<'k>(key: &'k str, query: &UploadQuery) -> Option<&'k str> {
     let delimiter = query.delimiter.as_deref().filter(|d| !d.is_empty())?;
@@ -228,6 +215,8 @@ fn rolled_up<'k>(key: &'k str, query: &UploadQuery) -> Option<&'k str> {
     key.get(..query.prefix.len() + at + delimiter.len())
 }
 
+/// Returns true if an upload, or the prefix that stands for it, is behind the marker. A marker with
+/// NUL is in no key: it is behind all uploads of the key that it begins with, and before all others.
 fn is_after(upload: &Upload, prefix: Option<&str>, query: &UploadQuery) -> bool {
     let Some(after) = query.after_key.as_deref() else {
         return true;
@@ -272,7 +261,8 @@ mod tests {
         assert_eq!(walk.next().await.unwrap(), None);
     }
 
-    /// The row key of an upload is its key, NUL and its id. A listing of one such prefix used to panic.
+    /// The row key of an upload is its key, NUL and its id. A listing of one such prefix used to
+    /// panic.
     #[tokio::test]
     async fn nul_in_a_prefix_or_a_marker_is_in_no_key() {
         let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();

@@ -7,7 +7,7 @@ use archipel_storage::{RowKey, Value};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::events::Happening;
+use crate::events::{Happening, Trigger};
 use crate::form::{ContentForm, decode_parts};
 use crate::object::ObjectHead;
 use crate::objects::check_key;
@@ -15,8 +15,8 @@ use crate::rowkeys;
 use crate::versions::{self, HeadTest};
 
 impl Model {
-    /// Returns the object if this upload became it, and if it passes the test. Its event is at a quorum
-    /// then, or was sent: another node may have brought the completion to effect.
+    /// Returns the object if this upload became it, and if it passes the test. Its event is at a
+    /// quorum then, or was sent: another node may have brought the completion to effect.
     ///
     /// # Errors
     /// Those of reading the object; those of writing it, if its event is not found.
@@ -35,7 +35,8 @@ impl Model {
         let Some((head, intent)) = completed.filter(|(head, _)| test(head).is_ok()) else {
             return Ok(None);
         };
-        let events = self.events_of(bucket, &row, Happening::Completed(&head), false);
+        let happening = Happening::Completed(&head);
+        let events = self.events_of(bucket, &row, happening, Trigger::Other);
         // Later writes of the row brought events of their own.
         let is_last = intent.is_some_and(|intent| intent.write == made.write);
         let write = is_last.then_some((made.stamp, made.write));
@@ -74,8 +75,8 @@ impl Model {
     }
 }
 
-/// Returns the object that an upload became, and the write that completed it; `None` if the row holds
-/// another object, or none.
+/// Returns the object that an upload became, and the write that completed it; `None` if the row
+/// holds another object, or none.
 fn completed(
     value: Option<&Value>,
     upload: &Id,

@@ -1,4 +1,5 @@
-//! Changes of what a client may change of a version: its tags, its access control list, its protection.
+//! Changes of what a client may change of a version: its tags, its access control list, its
+//! protection.
 
 use archipel_access::Acl;
 use archipel_base::boxed;
@@ -12,13 +13,22 @@ use crate::lock::Taking;
 use crate::object::{LockChange, ObjectHead, Tags};
 use crate::version::VersionId;
 
+/// The effect of a change on the protection of a version.
+#[derive(Clone, Copy, Default)]
+struct OfLock {
+    /// The protection that it would take.
+    taking: Option<Taking>,
+    /// True if the version is protected after it.
+    protects: bool,
+}
+
 impl Model {
-    /// Sets the tags of an object, or of the named version. The object stays the same in all else. `test`
-    /// must pass for the very version that is changed. Returns the id of the version.
+    /// Sets the tags of an object, or of the named version. The object stays the same in all else.
+    /// `test` must pass for the very version that is changed. Returns the id of the version.
     ///
     /// # Errors
-    /// [`Error::NoSuchKey`], [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker; the error of
-    /// the test.
+    /// [`Error::NoSuchKey`], [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker; the
+    /// error of the test.
     #[boxed]
     pub async fn set_object_tags(
         &self,
@@ -35,12 +45,13 @@ impl Model {
             Ok(())
         };
         let tagged = |id| Some(Happening::Tagged(id, any));
-        let changed = self.change_object(bucket, key, id, (None, false), tagged, &change);
+        let changed = self.change_object(bucket, key, id, OfLock::default(), tagged, &change);
         changed.await
     }
 
-    /// Sets the access control list of an object, or of the named version. The object stays the same
-    /// in all else. `test` must pass for the very version that is changed. Returns the id of the version.
+    /// Sets the access control list of an object, or of the named version. The object stays the
+    /// same in all else. `test` must pass for the very version that is changed. Returns the id of
+    /// the version.
     ///
     /// # Errors
     /// As [`set_object_tags`](Model::set_object_tags).
@@ -59,7 +70,7 @@ impl Model {
             Ok(())
         };
         let listed = |id| Some(Happening::Listed(id));
-        let changed = self.change_object(bucket, key, id, (None, false), listed, &change);
+        let changed = self.change_object(bucket, key, id, OfLock::default(), listed, &change);
         changed.await
     }
 
@@ -67,8 +78,8 @@ impl Model {
     /// To protect the null version takes all replicas.
     ///
     /// # Errors
-    /// [`Error::ProtectedByLock`] if the present protection does not allow it; [`Error::NoBucketLock`]; and as
-    /// [`set_object_tags`](Model::set_object_tags).
+    /// [`Error::ProtectedByLock`] if the present protection does not allow it;
+    /// [`Error::NoBucketLock`]; and as [`set_object_tags`](Model::set_object_tags).
     #[boxed]
     pub async fn change_lock(
         &self,
@@ -85,27 +96,28 @@ impl Model {
                 head.lock.legal_hold = Some(on);
                 Ok(())
             }
-            LockChange::Retention { retention, bypass } => {
-                if !head.lock.may_become(retention, self.now_ms(), bypass) {
+            LockChange::Retention(retention, governance) => {
+                if !head.lock.may_become(retention, self.now_ms(), governance) {
                     return Err(Error::ProtectedByLock);
                 }
                 head.lock.retention = retention;
                 Ok(())
             }
         };
-        let taking = match change {
-            LockChange::Retention { retention, bypass } => Some(Taking::Retention {
-                new: retention,
-                bypass,
-            }),
-            LockChange::LegalHold(_) => None,
+        let of_lock = match change {
+            LockChange::LegalHold(on) => OfLock {
+                taking: None,
+                protects: on,
+            },
+            LockChange::Retention(retention, governance) => OfLock {
+                taking: Some(Taking::Retention {
+                    new: retention,
+                    governance,
+                }),
+                protects: retention.is_some(),
+            },
         };
-        let protects = match change {
-            LockChange::LegalHold(on) => on,
-            LockChange::Retention { retention, .. } => retention.is_some(),
-        };
-        let what = (taking, protects);
-        let changed = self.change_object(bucket, key, id, what, |_| None, &apply);
+        let changed = self.change_object(bucket, key, id, of_lock, |_| None, &apply);
         changed.await
     }
 
@@ -115,7 +127,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: Option<VersionId>,
-        (taking, protects): (Option<Taking>, bool),
+        of_lock: OfLock,
         happening: impl FnOnce(VersionId) -> Option<Happening<'static>>,
         change: HeadChange<'_>,
     ) -> Result<VersionId, Error> {
@@ -130,9 +142,9 @@ impl Model {
         };
         // A write from before there were versions must not replace a protected null version. So all
         // replicas promise to take none any more.
-        let by_all = protects && current == VersionId::Null;
+        let by_all = of_lock.protects && current == VersionId::Null;
         let how = Deciding {
-            taking,
+            taking: of_lock.taking,
             happening: happening(current),
             by_all,
             background: false,

@@ -7,16 +7,17 @@ use archipel_storage::{RowKey, VersionKind};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::events::Happening;
+use crate::events::{Happening, Trigger};
 use crate::version_rows;
 
 impl Model {
-    /// Makes sure that a key with living versions has a current one. Returns false if its row says that all of
-    /// its versions were deleted: what lives is a write without an answer.
+    /// Makes sure that a key with living versions has a current one. Returns false if its row says
+    /// that all of its versions were deleted: what lives is a write without an answer.
     ///
-    /// A node that has not heard of versions deletes the row, which leaves no delete marker. Most replicas refuse
-    /// that. But a reader has to complete what it finds at one of them, and the row is deleted while older
-    /// versions live. The deletion was of the key. So the delete marker is written that it lacks.
+    /// A node that has not heard of versions deletes the row, which leaves no delete marker. Most
+    /// replicas refuse that. But a reader has to complete what it finds at one of them, and the row
+    /// is deleted while older versions live. The deletion was of the key. So the delete marker is
+    /// written that it lacks.
     #[boxed]
     pub(crate) async fn settle_current(
         &self,
@@ -27,8 +28,8 @@ impl Model {
         if let Some(value) = seen.value {
             return Ok(value.kind() != VersionKind::Void);
         }
-        // The client that lists the versions did not delete the key, so the event does not name it. And no lifecycle
-        // rule did.
+        // The client that lists the versions did not delete the key, so the event does not name it.
+        // And no lifecycle rule did.
         let server = Model {
             cause: None,
             ..self.clone()
@@ -41,7 +42,7 @@ impl Model {
             }
             let how = WriteOptions {
                 guards: vec![self.fence_of(bucket, row).unlimited()],
-                companions: server.events_of(bucket, row, Happening::Marked, false),
+                companions: server.events_of(bucket, row, Happening::Marked, Trigger::Other),
                 background: true,
                 ..WriteOptions::durable(self.durability(bucket))
             };

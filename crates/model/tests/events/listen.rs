@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archipel_model::{Condition, Error, EventListener, Interest, Model, Versioning};
+use archipel_model::{Condition, Error, EventListener, Governance, Interest, Model, Versioning};
 
 use crate::nodes::{Nodes, nodes, pair, put, target};
 
@@ -80,7 +80,8 @@ async fn versions_are_named() {
         .unwrap();
     let marker = model.delete_object(bucket, "key", Condition::Always).await;
     let marker = marker.unwrap().id.unwrap();
-    let delete = || model.delete_version(bucket, "key", first, false, Condition::Always);
+    let delete =
+        || model.delete_version(bucket, "key", first, Governance::Respect, Condition::Always);
     delete().await.unwrap();
     // It is gone already.
     delete().await.unwrap();

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use archipel_base::random::{Random, SeededRandom};
 use archipel_model::{
-    Cause, Condition, Error, EventTarget, Notification, ObjectHead, Predicate, Versioning,
+    Cause, Condition, Error, EventTarget, Governance, Notification, ObjectHead, Predicate,
+    Versioning,
 };
 use nodes::{LATENCY, if_none, meta, nodes, nodes_with, pair, put, rule, target};
 use parking_lot::Mutex;
@@ -76,7 +77,8 @@ async fn decisions_about_a_deleted_version_tell_nothing() {
     let first = nodes.put(0, "key", "1").await.unwrap().id;
     nodes.put(1, "key", "2").await.unwrap();
     let (model, bucket) = (&nodes.models[2], &nodes.bucket);
-    let delete = || model.delete_version(bucket, "key", first, false, Condition::Always);
+    let delete =
+        || model.delete_version(bucket, "key", first, Governance::Respect, Condition::Always);
     delete().await.unwrap();
     let tags = vec![("a".to_owned(), "1".to_owned())];
     let tagged = model.set_object_tags(bucket, "key", Some(first), tags, &|_| Ok(()));
@@ -87,7 +89,7 @@ async fn decisions_about_a_deleted_version_tell_nothing() {
         None => Err(Error::PreconditionFailed),
     });
     let checked = Condition::Check(exists);
-    let refused = model.delete_version(bucket, "key", first, false, checked);
+    let refused = model.delete_version(bucket, "key", first, Governance::Respect, checked);
     assert!(matches!(refused.await, Err(Error::PreconditionFailed)));
     nodes.settle().await;
     let got = nodes.receiver.got.lock().clone();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use archipel_cluster::World;
 use archipel_model::{
-    Bucket, Condition, Error, HOOKS, Model, ModelOptions, ObjectMeta, VersionId, Versioning,
+    Bucket, Condition, Error, Governance, HOOKS, Model, ModelOptions, ObjectMeta, VersionId,
+    Versioning,
 };
 use bytes::Bytes;
 
@@ -72,7 +73,13 @@ async fn gc_of_a_deleted_version_reads_many_others_at_once() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     // Those of the versions that were replaced.
     forget_tasks(&models, 10 * VERSIONS).await;
-    let deleted = models[0].delete_version(&bucket, "key", ids[0], false, Condition::Always);
+    let deleted = models[0].delete_version(
+        &bucket,
+        "key",
+        ids[0],
+        Governance::Respect,
+        Condition::Always,
+    );
     deleted.await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let (mut dropped, mut all) = (0, 0.0);
@@ -105,7 +112,13 @@ async fn content_of_a_version_stays_while_newer_versions_come_and_go() {
             while let Ok(head) = client.head_object(&on, "key").await
                 && head.id != first
             {
-                let deleted = client.delete_version(&on, "key", head.id, false, Condition::Always);
+                let deleted = client.delete_version(
+                    &on,
+                    "key",
+                    head.id,
+                    Governance::Respect,
+                    Condition::Always,
+                );
                 let _ = deleted.await;
             }
         }
@@ -139,7 +152,13 @@ async fn gc_does_not_wait_while_tags_change() {
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
     forget_tasks(&models, 1000).await;
-    let deleted = models[0].delete_version(&bucket, "key", ids[0], false, Condition::Always);
+    let deleted = models[0].delete_version(
+        &bucket,
+        "key",
+        ids[0],
+        Governance::Respect,
+        Condition::Always,
+    );
     deleted.await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(models[0].gc_tasks().await, Ok(1));

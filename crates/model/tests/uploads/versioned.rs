@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use archipel_base::{PartitionId, Stamp};
 use archipel_cluster::split_kept;
-use archipel_model::{VersionId, Versioning};
+use archipel_model::{Governance, VersionId, Versioning};
 use archipel_storage::RowReader;
 use archipel_storage::engine::Flow;
 
@@ -223,7 +223,8 @@ async fn a_version_keeps_its_content_if_its_deletion_takes_no_effect() {
 
     let (model, bucket) = (nodes.models[0].clone(), nodes.bucket.clone());
     let deletion = tokio::spawn(async move {
-        let deleted = model.delete_version(&bucket, "key", id, false, Condition::Always);
+        let deleted =
+            model.delete_version(&bucket, "key", id, Governance::Respect, Condition::Always);
         deleted.await
     });
     tokio::time::sleep(2 * LATENCY + LATENCY / 2).await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    BucketLock, Condition, LockChange, ObjectMeta, Retention, RetentionMode, VersionEntry,
-    VersionId, VersionListing, VersionQuery, Versioning,
+    BucketLock, Condition, Governance, LockChange, ObjectMeta, Retention, RetentionMode,
+    VersionEntry, VersionId, VersionListing, VersionQuery, Versioning,
 };
 
 use crate::{KEYS, put, rounds, world};
@@ -70,7 +70,8 @@ async fn operations_on_versions_take_as_many_round_trips_as_documented() {
                 assert_eq!((head.unwrap().size, n), (16, 1.0), "HEAD {at}");
             }
         }
-        let delete = |id| model.delete_version(&bucket, key, id, false, Condition::Always);
+        let delete =
+            |id| model.delete_version(&bucket, key, id, Governance::Respect, Condition::Always);
         let (deleted, n) = rounds(delete(ids[3])).await;
         assert!(
             deleted.is_ok() && n == 2.0,
@@ -92,13 +93,13 @@ async fn operations_on_versions_take_as_many_round_trips_as_documented() {
             mode,
             until_ms: model.cluster().now_ms() + 3_600_000,
         };
-        let retain = |retention, bypass| LockChange::Retention { retention, bypass };
+        let retain = LockChange::Retention;
         let governed = Some(until(RetentionMode::Governance));
         let changes = [
             ("a legal hold", LockChange::LegalHold(true)),
             ("the end of a legal hold", LockChange::LegalHold(false)),
-            ("a retention", retain(governed, false)),
-            ("a bypass", retain(None, true)),
+            ("a retention", retain(governed, Governance::Respect)),
+            ("a bypass", retain(None, Governance::Bypass)),
         ];
         // The current version, an older one, and the null version.
         for id in [ids[0], ids[1], VersionId::Null] {

@@ -16,11 +16,11 @@ const RETAINED_MS: u64 = 40_000;
 enum Op {
     Put(Option<RetentionMode>),
     Delete,
-    /// By its place, and whether governance is bypassed.
-    DeleteVersion(usize, bool),
+    /// By its place.
+    DeleteVersion(usize, Governance),
     LegalHold(usize, bool),
     /// Shortens, removes or converts the retention.
-    Retain(usize, Option<RetentionMode>, bool),
+    Retain(usize, Option<RetentionMode>, Governance),
     Tag(usize),
     Suspend,
     DeleteBucket,
@@ -34,10 +34,10 @@ fn op() -> impl Strategy<Value = (usize, Op)> {
     let op = prop_oneof![
         4 => mode.clone().prop_map(Op::Put),
         1 => Just(Op::Delete),
-        6 => (0..6usize, any::<bool>()).prop_map(|(at, bypass)| Op::DeleteVersion(at, bypass)),
+        6 => (0..6usize, any::<bool>()).prop_map(|(at, bypass)| Op::DeleteVersion(at, bypass.into())),
         2 => (0..6usize, any::<bool>()).prop_map(|(at, on)| Op::LegalHold(at, on)),
         3 => (0..6usize, mode, any::<bool>())
-            .prop_map(|(at, mode, bypass)| Op::Retain(at, mode, bypass)),
+            .prop_map(|(at, mode, bypass)| Op::Retain(at, mode, bypass.into())),
         1 => (0..6usize).prop_map(Op::Tag),
         1 => Just(Op::Suspend),
         1 => Just(Op::DeleteBucket),
@@ -106,10 +106,14 @@ impl Locked {
                 let deleted = model.delete_object(&bucket, "key", Condition::Always);
                 assert!(deleted.await.unwrap().is_marker);
             }
-            Op::DeleteVersion(at, bypass) => {
+            Op::DeleteVersion(at, governance) => {
                 let Some(id) = self.id(at) else { return };
-                let deleted = model.delete_version(&bucket, "key", id, bypass, Condition::Always);
-                match (self.locks[&id].protects(self.now_ms, bypass), deleted.await) {
+                let deleted =
+                    model.delete_version(&bucket, "key", id, governance, Condition::Always);
+                match (
+                    self.locks[&id].protects(self.now_ms, governance),
+                    deleted.await,
+                ) {
                     (true, deleted) => assert_eq!(deleted, Err(Error::ProtectedByLock)),
                     (false, deleted) => {
                         deleted.unwrap();
@@ -124,13 +128,13 @@ impl Locked {
                 changed.unwrap();
                 self.locks.entry(id).or_default().legal_hold = Some(on);
             }
-            Op::Retain(at, mode, bypass) => {
+            Op::Retain(at, mode, governance) => {
                 let Some(id) = self.id(at) else { return };
                 let retention = mode.map(|mode| self.retention(mode, RETAINED_MS / 2));
-                let change = LockChange::Retention { retention, bypass };
+                let change = LockChange::Retention(retention, governance);
                 let changed = model.change_lock(&bucket, "key", Some(id), change).await;
                 let lock = self.locks.entry(id).or_default();
-                match lock.may_become(retention, self.now_ms, bypass) {
+                match lock.may_become(retention, self.now_ms, governance) {
                     false => assert_eq!(changed, Err(Error::ProtectedByLock)),
                     true => {
                         changed.unwrap();
@@ -191,12 +195,19 @@ async fn a_node_whose_clock_is_ahead_frees_no_version() {
     for mode in [RetentionMode::Governance, RetentionMode::Compliance] {
         let mut locked = Locked::new().await;
         locked.apply(0, Op::Put(Some(mode))).await;
-        locked.apply(2, Op::DeleteVersion(0, false)).await;
-        locked.apply(2, Op::Retain(0, None, false)).await;
-        locked.apply(1, Op::DeleteVersion(0, false)).await;
+        locked
+            .apply(2, Op::DeleteVersion(0, Governance::Respect))
+            .await;
+        locked
+            .apply(2, Op::Retain(0, None, Governance::Respect))
+            .await;
+        locked
+            .apply(1, Op::DeleteVersion(0, Governance::Respect))
+            .await;
         locked.check().await;
-        let bypass = mode == RetentionMode::Governance;
-        locked.apply(0, Op::DeleteVersion(0, true)).await;
-        assert_eq!(locked.locks.is_empty(), bypass);
+        locked
+            .apply(0, Op::DeleteVersion(0, Governance::Bypass))
+            .await;
+        assert_eq!(locked.locks.is_empty(), mode == RetentionMode::Governance);
     }
 }

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use archipel_cluster::{Cluster, World};
 use archipel_model::{
-    Bucket, Condition, Error, HOOKS, ListQuery, Model, ModelOptions, ObjectHead, ObjectMeta,
-    VersionEntry, VersionId, VersionQuery, Versioning,
+    Bucket, Condition, Error, Governance, HOOKS, ListQuery, Model, ModelOptions, ObjectHead,
+    ObjectMeta, VersionEntry, VersionId, VersionQuery, Versioning,
 };
 use proptest::prelude::*;
 use reference::{Key, Reference, Seen};
@@ -209,7 +209,8 @@ async fn apply(system: &mut System, reference: &mut Reference, op: Op, number: u
                 .is_some_and(|seen| seen.is_marker);
             let model = system.model();
             let bucket = system.bucket_of(&model).await;
-            let deleted = model.delete_version(&bucket, KEYS[key], id, false, Condition::Always);
+            let (name, always) = (KEYS[key], Condition::Always);
+            let deleted = model.delete_version(&bucket, name, id, Governance::Respect, always);
             let deleted = deleted.await.unwrap();
             assert_eq!((deleted.id, deleted.is_marker), (Some(id), was_marker));
             reference.delete_version(KEYS[key], id);

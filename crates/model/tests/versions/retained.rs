@@ -176,14 +176,20 @@ impl Retained {
         of.map(|(_, id)| *id).nth(at)
     }
 
-    async fn delete_version(&mut self, node: usize, key: usize, id: VersionId, bypass: bool) {
+    async fn delete_version(
+        &mut self,
+        node: usize,
+        key: usize,
+        id: VersionId,
+        governance: Governance,
+    ) {
         let model = self.models[node].clone();
         let bucket = self.bucket(&model).await;
-        let deleted = model.delete_version(&bucket, KEYS[key], id, bypass, Condition::Always);
+        let deleted = model.delete_version(&bucket, KEYS[key], id, governance, Condition::Always);
         let deleted = deleted.await;
         let now_ms = self.now_ms();
         let locks = &self.locks[&(key, id)];
-        if locks.iter().all(|lock| lock.protects(now_ms, bypass)) {
+        if all_protect(locks, now_ms, governance) {
             assert!(
                 matches!(deleted, Err(Error::ProtectedByLock | Error::Unavailable(_))),
                 "{deleted:?}"
@@ -193,7 +199,7 @@ impl Retained {
         // A clock that is behind holds a version for longer.
         let is_free = locks
             .iter()
-            .all(|lock| !lock.protects(now_ms - WRONG_MS - 1000, bypass));
+            .all(|lock| !lock.protects(now_ms - WRONG_MS - 1000, governance));
         if is_free && self.cut.is_none() {
             deleted.unwrap();
         }
@@ -208,10 +214,10 @@ impl Retained {
             .await;
         let now_ms = self.now_ms();
         let locks = self.locks.entry((key, id)).or_default();
-        if let LockChange::Retention { retention, bypass } = change
+        if let LockChange::Retention(retention, governance) = change
             && locks
                 .iter()
-                .all(|lock| !lock.may_become(retention, now_ms, bypass))
+                .all(|lock| !lock.may_become(retention, now_ms, governance))
         {
             assert!(
                 matches!(changed, Err(Error::ProtectedByLock | Error::Unavailable(_))),
@@ -224,7 +230,7 @@ impl Retained {
                 legal_hold: Some(on),
                 ..*lock
             },
-            LockChange::Retention { retention, .. } => ObjectLock { retention, ..*lock },
+            LockChange::Retention(retention, _) => ObjectLock { retention, ..*lock },
         });
         let after: Vec<ObjectLock> = after.collect();
         match changed {
@@ -274,9 +280,9 @@ impl Retained {
                 let deleted = model.delete_object(&bucket, KEYS[key], Condition::Always);
                 let _ = deleted.await;
             }
-            Op::DeleteVersion(key, at, bypass) => {
+            Op::DeleteVersion(key, at, governance) => {
                 if let Some(id) = self.version(key, at) {
-                    self.delete_version(node, key, id, bypass).await;
+                    self.delete_version(node, key, id, governance).await;
                 }
             }
             Op::LegalHold(key, at, on) => {
@@ -285,10 +291,10 @@ impl Retained {
                     self.change_lock(node, key, id, change).await;
                 }
             }
-            Op::Retain(key, at, until, bypass) => {
+            Op::Retain(key, at, until, governance) => {
                 if let Some(id) = self.version(key, at) {
                     let retention = self.retention(until);
-                    let change = LockChange::Retention { retention, bypass };
+                    let change = LockChange::Retention(retention, governance);
                     self.change_lock(node, key, id, change).await;
                 }
             }
@@ -337,7 +343,7 @@ impl Retained {
         }
         let now_ms = self.now_ms();
         self.locks
-            .retain(|_, locks| locks.iter().all(|lock| lock.protects(now_ms, false)));
+            .retain(|_, locks| all_protect(locks, now_ms, Governance::Respect));
     }
 
     /// Compares what one node shows with what was told.
@@ -349,8 +355,7 @@ impl Retained {
         let (model, now_ms) = (self.models[node].clone(), self.now_ms());
         let bucket = self.bucket(&model).await;
         for ((key, id), locks) in &mut self.locks {
-            let head = model.head_version(&bucket, KEYS[*key], *id).await;
-            match head {
+            match model.head_version(&bucket, KEYS[*key], *id).await {
                 Ok(head) => {
                     assert!(locks.contains(&head.lock), "{key} {id}: {head:?}");
                     *locks = vec![head.lock];
@@ -360,12 +365,17 @@ impl Retained {
                 Err(Error::Unavailable(_)) if self.cut.is_some() => {}
                 // A deletion whose answer was lost.
                 Err(error) => {
-                    let may_be_gone = locks.iter().any(|lock| !lock.protects(now_ms, false));
+                    let may_be_gone = !all_protect(locks, now_ms, Governance::Respect);
                     assert!(may_be_gone, "{key} {id}: {error}");
                 }
             }
         }
     }
+}
+
+/// Returns true if each of the locks that a version may have protects it.
+fn all_protect(locks: &[ObjectLock], now_ms: u64, governance: Governance) -> bool {
+    locks.iter().all(|lock| lock.protects(now_ms, governance))
 }
 
 proptest! {

@@ -201,7 +201,8 @@ async fn a_deletion_from_before_becomes_a_delete_marker() {
     // As after any deletion, the version is current again without the marker.
     let first = system.models[0].clone();
     let bucket = system.bucket_of(&first).await;
-    let removed = first.delete_version(&bucket, "a", marker, false, Condition::Always);
+    let removed =
+        first.delete_version(&bucket, "a", marker, Governance::Respect, Condition::Always);
     removed.await.unwrap();
     assert_eq!(first.head_object(&bucket, "a").await.unwrap().id, ids[0]);
 }

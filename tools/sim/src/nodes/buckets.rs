@@ -1,8 +1,8 @@
 //! Buckets that clients make, fill, empty and delete, all at once and through any machine.
 //!
 //! The deletion of a bucket is an operation on each of its keys: it succeeds only where the key is
-//! absent, and nothing is written to the key afterwards. So the history of each key shows whether an
-//! acknowledged write was lost with its bucket.
+//! absent, and nothing is written to the key afterwards. So the history of each key shows whether
+//! an acknowledged write was lost with its bucket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,8 +42,8 @@ pub struct Buckets {
 #[derive(Debug)]
 struct Known {
     name: &'static str,
-    /// True if its creation was acknowledged, or a write to it. A node may know of a bucket that is being
-    /// created, and then never is.
+    /// True if its creation was acknowledged, or a write to it. A node may know of a bucket that is
+    /// being created, and then never is.
     exists: bool,
     /// True if a deletion was acknowledged.
     deleted: bool,
@@ -293,6 +293,16 @@ async fn perform(
 
 /// Judges these buckets at rest.
 pub async fn judge(world: &World) {
+    let live = live_buckets(world).await;
+    let faults = faults(&mut world.record().buckets, &live);
+    for fault in faults {
+        world.violation(fault);
+    }
+}
+
+/// Returns the buckets that the first machine shows. All others must show the same, and all keys
+/// must be readable.
+async fn live_buckets(world: &World) -> Vec<Id> {
     let mut live = BTreeMap::new();
     let serving = world.serving();
     for name in NAMES {
@@ -304,21 +314,25 @@ pub async fn judge(world: &World) {
                     "{name} is {first:?} at the first machine and {id:?} at machine {machine} at rest"
                 ));
             }
-            if id.is_some() {
-                for key in KEYS {
-                    let client = LAST + machine;
-                    if !operate(world, client, machine, (name, key), Wish::Get).await {
-                        world.violation(format!(
-                            "{key} of {name} cannot be read through machine {machine} at rest"
-                        ));
-                    }
+            if id.is_none() {
+                continue;
+            }
+            for key in KEYS {
+                let client = LAST + machine;
+                if !operate(world, client, machine, (name, key), Wish::Get).await {
+                    world.violation(format!(
+                        "{key} of {name} cannot be read through machine {machine} at rest"
+                    ));
                 }
             }
         }
     }
-    let live: Vec<Id> = live.into_values().flatten().collect();
-    let mut record = world.record();
-    let Buckets { all, history } = &mut record.buckets;
+    live.into_values().flatten().collect()
+}
+
+/// Returns what is impossible about the buckets and their keys, if these ones live.
+fn faults(buckets: &mut Buckets, live: &[Id]) -> Vec<String> {
+    let Buckets { all, history } = buckets;
     let mut faults = Vec::new();
     for (id, known) in all {
         let is_live = live.contains(id);
@@ -343,10 +357,7 @@ pub async fn judge(world: &World) {
             }
         }
     }
-    drop(record);
-    for fault in faults {
-        world.violation(fault);
-    }
+    faults
 }
 
 /// Returns why the history of a key is impossible.

@@ -283,12 +283,7 @@ impl Machine {
         };
         Store::open(StoreOptions {
             engine: Arc::new(engine),
-            disks: vec![DiskConfig {
-                id: 0,
-                disk: Arc::new(disk),
-                draining: false,
-                capacity_bytes: None,
-            }],
+            disks: vec![DiskConfig::new(0, Arc::new(disk))],
             blocks: BlockOptions {
                 owner: Id::default(),
                 segment_bytes: 8 << 20,

@@ -254,6 +254,47 @@ fn node_with_lost_disks_must_be_assigned_again() {
     );
 }
 
+/// The older layout still names the store that is lost.
+#[test]
+fn node_that_was_assigned_again_is_not_to_be_assigned_again() {
+    let older = layout(1, &["a", "b", "c"]);
+    let mut newer = layout(2, &["a", "b", "c"]);
+    newer.roles[2].store.store = Id([9; 16]);
+    let mut nodes = seen(&newer, &[Alive, Alive]);
+    let filling = Epoch::first(Id::default(), older).with_next(newer);
+    let status = assess(&filling, &nodes);
+    assert_eq!(
+        (status.state, status.changing),
+        (ClusterState::Degraded, true)
+    );
+    assert_eq!(status.partitions_short, u32::from(PARTITIONS));
+    let about = |status: &ClusterStatus, what: &str| {
+        let lines = status.advice.iter();
+        lines.filter(|line| line.contains(what)).count()
+    };
+    assert_eq!(about(&status, "layout assign"), 0, "{:?}", status.advice);
+    assert_eq!(about(&status, "empty store"), 0, "{:?}", status.advice);
+    // Its disks are lost once more.
+    nodes[2].store = Id([8; 16]).to_string();
+    let status = assess(&filling, &nodes);
+    assert_eq!(
+        about(&status, "layout assign 03030303"),
+        1,
+        "{:?}",
+        status.advice
+    );
+    assert_eq!(about(&status, "empty store"), 1, "{:?}", status.advice);
+    // Both of its stores are away with it, and it is named once.
+    nodes[2].state = Gone;
+    let status = assess(&filling, &nodes);
+    assert_eq!(
+        about(&status, "bring 03030303 back"),
+        1,
+        "{:?}",
+        status.advice
+    );
+}
+
 #[test]
 fn moving_data_needs_a_majority_of_both_layouts() {
     let older = layout(1, &["a", "b", "c"]);

@@ -1,6 +1,6 @@
 //! Incomplete uploads and single objects.
 
-use archipel_model::{Condition, ObjectMeta, UploadMeta};
+use archipel_model::{Condition, MAX_KEY_BYTES, ObjectMeta, UploadMeta};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -47,6 +47,31 @@ async fn uploads_are_listed_in_pages_counted_and_aborted() {
     assert_eq!((&done["uploads"], &done["done"]), (&json!(3), &json!(true)));
     let (_, none) = get(&admin, "/v1/buckets/photos/uploads").await;
     assert_eq!(none["items"], json!([]));
+}
+
+/// A page is asked for with two keys: that of the last upload, and the beginning of keys.
+#[tokio::test]
+async fn uploads_of_the_longest_keys_are_listed_in_pages() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let bucket = admin.model.bucket("photos").unwrap().unwrap();
+    let key = "é".repeat(MAX_KEY_BYTES / 2);
+    for _ in 0..2 {
+        let meta = UploadMeta::default();
+        let begun = admin.model.create_upload(&bucket, &key, None, meta).await;
+        begun.unwrap();
+    }
+    let encoded = "%C3%A9".repeat(MAX_KEY_BYTES / 2);
+    let path = format!("/v1/buckets/photos/uploads?limit=1&prefix={encoded}");
+    let (_, first) = get(&admin, &path).await;
+    let next = first["next"].as_str().unwrap();
+    let (id, of) = next.split_once('/').unwrap();
+    assert_eq!(of, key);
+    let (status, second) = get(&admin, &format!("{path}&after={id}%2F{encoded}")).await;
+    assert_eq!(status, OK, "{second}");
+    let items = second["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["key"]), (1, &json!(key)));
+    assert_ne!(items[0]["id"], json!(id));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ async fn what_was_never_read_is_not_shown_as_if_there_were_nothing() {
     let latency = Duration::from_millis(1);
     let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
     let there = Model::open(world.nodes[1].clone()).await.unwrap();
-    let key = there.create_access_key("key", true).await.unwrap();
+    let key = there.create_owner_key("key").await.unwrap();
     there.create_bucket("photos", Some(&key.id)).await.unwrap();
     world.isolate(0);
     let model = Model::open(world.nodes[0].clone()).await.unwrap();
@@ -68,7 +68,7 @@ async fn what_was_never_read_is_not_shown_as_if_there_were_nothing() {
 async fn a_permission_that_was_denied_elsewhere_does_not_come_back() {
     let cluster = Cluster::in_memory(1, HOOKS).await.unwrap();
     let here = Model::open(cluster.clone()).await.unwrap();
-    let key = here.create_access_key("key", false).await.unwrap();
+    let key = here.create_access_key("key").await.unwrap();
     here.create_bucket("photos", Some(&key.id)).await.unwrap();
     let there = Model::open(cluster).await.unwrap();
     let read = Permissions {
@@ -90,7 +90,7 @@ async fn a_permission_that_was_denied_elsewhere_does_not_come_back() {
 async fn a_deleted_key_is_shown_nowhere() {
     let cluster = Cluster::in_memory(1, HOOKS).await.unwrap();
     let model = Model::open(cluster).await.unwrap();
-    let key = model.create_access_key("key", false).await.unwrap();
+    let key = model.create_access_key("key").await.unwrap();
     model.create_bucket("photos", Some(&key.id)).await.unwrap();
     let admin = admin_of(model, &[]);
     let path = format!("/v1/keys/{}", key.id);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use archipel_model::{DeliverEvent, Event, EventTarget};
+use archipel_model::{BlockedEncryption, DefaultEncryption, DeliverEvent, Event, EventTarget};
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -24,7 +24,11 @@ impl DeliverEvent for Target {
     }
 }
 
-fn target(name: &str, takes: Result<(), String>) -> (EventTarget, Arc<dyn DeliverEvent>) {
+/// Returns a target of events that takes test messages, or refuses them.
+pub(super) fn target(
+    name: &str,
+    takes: Result<(), String>,
+) -> (EventTarget, Arc<dyn DeliverEvent>) {
     let target = EventTarget {
         name: name.into(),
         kind: "webhook".into(),
@@ -132,6 +136,26 @@ async fn encryption_is_set_and_shown() {
     }
     let (status, _) = put(json!({"enabled": false, "bucket_key": true})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+    // Only the S3 API blocks an encryption. Here a block is shown.
+    let bucket = admin.model.bucket("photos").unwrap().unwrap();
+    let block = async |blocked: BlockedEncryption| {
+        let default = DefaultEncryption {
+            blocked: Some(blocked),
+            ..DefaultEncryption::default()
+        };
+        let set = admin.model.set_default_encryption(&bucket, default);
+        set.await.unwrap();
+    };
+    let blocks = json!({"enabled": false, "bucket_key": false, "blocked": "SSE-C"});
+    block(BlockedEncryption::Customer).await;
+    assert_eq!(get(&admin, path).await.1, blocks);
+    for set in [off.clone(), blocks.clone()] {
+        assert_eq!(put(set).await, (OK, blocks.clone()));
+    }
+    block(BlockedEncryption::Nothing).await;
+    assert_eq!(get(&admin, path).await.1, off);
+    assert_eq!(put(blocks).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(get(&admin, path).await.1, off);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::{Trust, admin, ask, get, make_bucket, send};
+use super::{METRICS_TOKEN, Trust, admin, ask, get, make_bucket, send};
 use crate::admin::Admin;
 
 /// Creates a token over the local socket. Returns its secret and its id.
@@ -195,4 +195,16 @@ async fn scopes_that_mean_nothing_are_refused() {
     let none = json!({"name": "ci", "scopes": []});
     let (status, _) = ask(&admin, Method::POST, "/v1/tokens", none).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn the_token_for_metrics_of_the_settings_opens_nothing_else() {
+    let admin = admin().await;
+    assert_eq!(sees(&admin, METRICS_TOKEN, "/metrics").await, OK);
+    let refused = sees(&admin, METRICS_TOKEN, "/v1/metrics").await;
+    assert_eq!(refused, StatusCode::UNAUTHORIZED);
+    let (scoped, _) = token(&admin, &["metrics:read"]).await;
+    for path in ["/metrics", "/v1/metrics"] {
+        assert_eq!(sees(&admin, &scoped, path).await, OK, "{path}");
+    }
 }

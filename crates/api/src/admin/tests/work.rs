@@ -25,6 +25,9 @@ async fn operations_tell_their_progress_and_are_found_by_id() {
     let (_, verification) = get(&admin, "/v1/operations/verification").await;
     assert_eq!(verification["state"], "idle");
     assert_eq!(verification["began_ms"], Value::Null);
+    // A change that has ended is no operation that never was.
+    let (_, change) = get(&admin, "/v1/operations/layout-change").await;
+    assert_eq!(change["state"], "idle", "{change}");
 
     let (status, _) = ask(&admin, Method::POST, "/v1/verify", json!({})).await;
     assert_eq!(status, StatusCode::ACCEPTED);
@@ -112,5 +115,19 @@ async fn a_snapshot_is_an_operation() {
     assert_eq!(
         (&failed["state"], &failed["trouble"]),
         (&json!("stuck"), &json!("this node keeps no snapshots"))
+    );
+}
+
+#[tokio::test]
+async fn a_second_verification_is_refused_while_one_runs() {
+    let admin = admin().await;
+    // The first one asks its nodes again and again, and their time does not pass here.
+    tokio::time::pause();
+    let verify = async || ask(&admin, Method::POST, "/v1/verify", json!({})).await;
+    assert_eq!(verify().await.0, StatusCode::ACCEPTED);
+    let (status, error) = verify().await;
+    assert_eq!(
+        (status, &error["code"]),
+        (StatusCode::CONFLICT, &json!("VerificationRuns"))
     );
 }

@@ -18,7 +18,8 @@ pub struct KeyringInfo {
     pub examined: u64,
     /// Those of them that were wrapped again.
     pub rewrapped: u64,
-    /// Those of them that could not be wrapped again, counted once in each pass. Later passes try again.
+    /// Those of them that could not be wrapped again in the present pass, or else in the last one.
+    /// Later passes try again.
     pub failed: u64,
     /// The time of the last pass, which looks whether anything needs the earlier keys, in milliseconds
     /// since 1970; absent while the first pass is not through, and when no rotation is under way.

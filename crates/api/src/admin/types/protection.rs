@@ -13,6 +13,18 @@ pub struct BucketEncryption {
     /// True if an S3 Bucket Key was asked for. It changes nothing here; tools expect to read it.
     #[serde(default)]
     pub bucket_key: bool,
+    /// The encryption that new objects may not have; absent if none is blocked. Only PutBucketEncryption of the S3
+    /// API changes it: a `PUT` leaves it as it is, and is refused if it names another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<BlockedEncryption>,
+}
+
+/// An encryption that new objects of a bucket may not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub enum BlockedEncryption {
+    /// That by customers' keys.
+    #[serde(rename = "SSE-C")]
+    Customer,
 }
 
 /// The Public Access Block of a bucket: `GET` and `PUT /v1/buckets/{name}/public-access`.

@@ -71,6 +71,10 @@ pub struct LifecycleInfo {
     pub skipped: u64,
     /// Removals that failed. They are tried again.
     pub failed: u64,
+    /// The reason why a walk that was asked for cannot begin, or why the last one ended before it
+    /// was through; absent if neither is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// A target of event notifications: an item of `GET /v1/event-targets`. Each node delivers the events

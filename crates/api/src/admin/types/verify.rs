@@ -136,6 +136,9 @@ pub struct RepairNode {
     /// The nodes from which it has rows to fetch, or may have.
     #[serde(default)]
     pub behind: Vec<BehindInfo>,
+    /// True while it compares its rows with another node, or is about to because it was asked to.
+    #[serde(default)]
+    pub comparing: bool,
     /// The last verification that this node was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<VerificationSummary>,

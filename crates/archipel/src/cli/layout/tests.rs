@@ -5,7 +5,7 @@ use archipel_api::admin::types::{
 };
 use clap::Parser;
 
-use super::{Command, assignments, progress_lines, staged_lines, storage_size};
+use super::{Command, assignments, one_copy, progress_lines, staged_lines, storage_size};
 use crate::cli::{Cli, Command as Any};
 
 const GB: u64 = 1_000_000_000;
@@ -164,4 +164,14 @@ fn gateway_has_no_capacity_and_storage_node_has_some() {
         parsed("apply --version 2").is_err(),
         "the revision is required"
     );
+}
+
+#[test]
+fn one_copy_of_control_data_is_told() {
+    let mut nodes = layout().nodes;
+    assert_eq!(one_copy(&nodes), None);
+    nodes[0].control = false;
+    let told = one_copy(&nodes).unwrap();
+    assert!(told.contains("one copy, on node bbbbbbbb"), "{told}");
+    assert_eq!(one_copy(&nodes[1..]), None);
 }

@@ -1,8 +1,12 @@
 //! Tests of the texts about problems.
 
-use archipel_api::admin::types::{BehindInfo, BlockTrouble, RepairCounts, RepairInfo, RepairNode};
+use std::collections::BTreeMap;
 
-use super::{describe, is_busy};
+use archipel_api::admin::types::{
+    BehindInfo, BlockTrouble, RepairCounts, RepairInfo, RepairNode, ScrubInfo,
+};
+
+use super::{PATIENCE, describe, is_busy, not_read, note_missed};
 
 fn node() -> RepairNode {
     RepairNode {
@@ -71,5 +75,70 @@ fn every_problem_has_a_line() {
     for (line, part) in lines.iter().zip(expected) {
         assert!(line.contains(part), "{line:?} lacks {part:?}");
     }
-    assert!(is_busy(&broken) && !is_busy(&away));
+    assert!(is_busy(&broken, &BTreeMap::new()));
+}
+
+/// One that is away for a moment goes on reading, and one that is away for good is not waited for.
+#[test]
+fn a_node_that_does_not_answer_is_asked_a_few_times() {
+    let info = RepairInfo {
+        nodes: vec![RepairNode {
+            away: Some("it does not answer".into()),
+            ..node()
+        }],
+        ..RepairInfo::default()
+    };
+    let mut missed = BTreeMap::new();
+    for look in 1..=PATIENCE {
+        note_missed(&info, &mut missed);
+        assert_eq!(is_busy(&info.nodes[0], &missed), look < PATIENCE, "{look}");
+    }
+    note_missed(
+        &RepairInfo {
+            nodes: vec![node()],
+            ..info.clone()
+        },
+        &mut missed,
+    );
+    assert!(is_busy(&info.nodes[0], &missed), "it answered in between");
+}
+
+#[test]
+fn nodes_that_have_not_read_everything_are_named() {
+    let with = |away: bool, running, ended_ms| RepairInfo {
+        nodes: vec![RepairNode {
+            away: away.then(|| "it does not answer".into()),
+            scrub: ScrubInfo {
+                running,
+                began_ms: 20,
+                ended_ms,
+                ..ScrubInfo::default()
+            },
+            ..node()
+        }],
+        ..RepairInfo::default()
+    };
+    let started = with(false, true, 10);
+    assert_eq!(
+        not_read(&started, &with(false, false, 30)),
+        Vec::<String>::new()
+    );
+    let named = ["0badcafe"];
+    assert_eq!(
+        not_read(&started, &with(false, false, 10)),
+        named,
+        "stopped"
+    );
+    assert_eq!(
+        not_read(&started, &with(true, false, 0)),
+        named,
+        "away at the end"
+    );
+    let away = with(true, false, 0);
+    assert_eq!(
+        not_read(&away, &with(false, false, 30)),
+        named,
+        "away at the beginning"
+    );
+    assert_eq!(not_read(&started, &RepairInfo::default()), named, "gone");
 }

@@ -28,6 +28,12 @@ fn exit_status_distinguishes_problems_from_unchecked_parts() {
         ..info(0, false)
     };
     assert_eq!(code(&moving), UNCHECKED);
+    let stopped = VerifyInfo {
+        stopped: true,
+        ..info(0, false)
+    };
+    assert_eq!(code(&stopped), UNCHECKED);
+    assert!(verdict(&stopped).contains("was stopped"));
     assert!(verdict(&info(0, false)).starts_with("no problems:"));
     assert!(verdict(&moving).contains("1 checks could not be done"));
     assert!(verdict(&info(2, false)).starts_with("2 problems were found"));

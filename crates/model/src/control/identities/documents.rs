@@ -67,10 +67,30 @@ impl Model {
         policy: &str,
         document: &str,
     ) -> Result<Changed<Arc<E>>, Error> {
+        self.put_inline_if::<E>(name, policy, document, |_| true)
+            .await
+    }
+
+    /// Adds or replaces an inline policy as [`put_inline`](Model::put_inline) does, if the one of this name
+    /// so far passes the test.
+    ///
+    /// # Errors
+    /// Those of [`put_inline`](Model::put_inline); [`Error::PreconditionFailed`] if it does not
+    /// pass.
+    pub async fn put_inline_if<E: Attached>(
+        &self,
+        name: &str,
+        policy: &str,
+        document: &str,
+        test: impl Fn(Option<&IdentityPolicy>) -> bool + Send + Sync,
+    ) -> Result<Changed<Arc<E>>, Error> {
         check_name("policyName", policy, MAX_POLICY_NAME)?;
         let (policy, document) = (policy.to_owned(), read(document)?);
         self.change_entity::<E>(name, move |entity| {
             let inline = &mut entity.held_mut().inline;
+            if !test(inline.get(&policy)) {
+                return Err(Error::PreconditionFailed);
+            }
             inline.insert(policy.clone(), document.clone());
             let size: usize = inline.values().map(IdentityPolicy::size).sum();
             if size > E::INLINE_CHARS {
@@ -108,9 +128,26 @@ impl Model {
         name: &str,
         policy: &str,
     ) -> Result<Changed<Arc<E>>, Error> {
+        self.delete_inline_if::<E>(name, policy, |_| true).await
+    }
+
+    /// Removes an inline policy as [`delete_inline`](Model::delete_inline) does, if it passes the test.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`]; [`Error::PreconditionFailed`] if it does not pass.
+    pub async fn delete_inline_if<E: Attached>(
+        &self,
+        name: &str,
+        policy: &str,
+        test: impl Fn(Option<&IdentityPolicy>) -> bool + Send + Sync,
+    ) -> Result<Changed<Arc<E>>, Error> {
         let policy = policy.to_owned();
         self.change_entity::<E>(name, move |entity| {
-            let removed = entity.held_mut().inline.remove(&policy);
+            let inline = &mut entity.held_mut().inline;
+            if !test(inline.get(&policy)) {
+                return Err(Error::PreconditionFailed);
+            }
+            let removed = inline.remove(&policy);
             removed.map(drop).ok_or_else(|| no_policy(&policy))
         })
         .await
@@ -172,19 +209,23 @@ impl Model {
         .await
     }
 
-    /// Replaces the document of a managed policy: adds a version, which counts from now on. If the
-    /// policy has [`Limits::VERSIONS`] versions, the oldest that does not count goes.
+    /// Replaces the document of a managed policy that passes the test: adds a version, which counts
+    /// from now on. If the policy has [`Limits::VERSIONS`] versions, the oldest that does not count
+    /// goes.
     ///
     /// # Errors
     /// [`Error::MalformedPolicy`]; [`Error::NoSuchEntity`]; [`Error::LimitExceeded`] for a document that
-    /// is too long.
-    #[boxed]
-    pub async fn replace_policy(
+    /// is too long; [`Error::PreconditionFailed`] if the policy does not pass.
+    pub async fn replace_policy_if(
         &self,
         name: &str,
         document: &str,
+        test: impl Fn(&ManagedPolicy) -> bool + Send + Sync,
     ) -> Result<Changed<Arc<ManagedPolicy>>, Error> {
-        self.add_version(name, document, true, |policy| {
+        self.add_version(name, document, true, move |policy| {
+            if !test(policy) {
+                return Err(Error::PreconditionFailed);
+            }
             let mut numbers = policy.versions.keys();
             let oldest = numbers.find(|number| **number != policy.default).copied();
             if policy.versions.len() >= Limits::VERSIONS
@@ -260,6 +301,20 @@ impl Model {
         name: &str,
         change: RoleChange,
     ) -> Result<Changed<Arc<Role>>, Error> {
+        self.change_role_if(name, change, |_| true).await
+    }
+
+    /// Changes a role as [`change_role`](Model::change_role) does, if it passes the test.
+    ///
+    /// # Errors
+    /// Those of [`change_role`](Model::change_role); [`Error::PreconditionFailed`] if it does not
+    /// pass.
+    pub async fn change_role_if(
+        &self,
+        name: &str,
+        change: RoleChange,
+        test: impl Fn(&Role) -> bool + Send + Sync + 'static,
+    ) -> Result<Changed<Arc<Role>>, Error> {
         let RoleChange {
             description,
             max_session_s,
@@ -273,6 +328,9 @@ impl Model {
         };
         let policies = self.find_attachments(change.policies).await?;
         self.change_attached::<Role>(name, policies, move |role| {
+            if !test(role) {
+                return Err(Error::PreconditionFailed);
+            }
             if let Some(description) = &description {
                 role.description.clone_from(description);
             }

@@ -102,8 +102,8 @@ impl Model {
     /// Creates a user without access keys and groups.
     ///
     /// # Errors
-    /// [`Error::InvalidName`]; [`Error::EntityExists`]; [`Error::NoSuchEntity`] for a policy that does not
-    /// exist; [`Error::LimitExceeded`].
+    /// [`Error::InvalidName`]; [`Error::EntityExists`]; [`Error::NoSuchEntity`] for a policy that
+    /// does not exist; [`Error::LimitExceeded`].
     #[boxed]
     pub async fn create_user(&self, new: NewUser) -> Result<Arc<User>, Error> {
         check_name("userName", &new.name, MAX_USER_NAME)?;
@@ -168,18 +168,19 @@ impl Model {
         let row_key = row_of::<E>(name);
         let how = WriteOptions::durable(Durability::Fsync);
         let missing = none::<E>(name);
-        self.cluster()
-            .update(&row_key, how, move |current| {
-                match current.map(|value| codec::decode::<E>(&value.metadata)) {
-                    Some(Ok(mut entity)) => match change(&mut entity) {
-                        Ok(()) => Decision::Write(Some(row(codec::encode(&entity)))),
-                        Err(error) => Decision::Abort(error),
-                    },
-                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
-                    None => Decision::Abort(missing.clone()),
-                }
-            })
-            .await??;
+        let changed = self.cluster().update(&row_key, how, move |current| {
+            match current.map(|value| codec::decode::<E>(&value.metadata)) {
+                Some(Ok(mut entity)) => match change(&mut entity) {
+                    Ok(()) => Decision::Write(Some(row(codec::encode(&entity)))),
+                    Err(error) => Decision::Abort(error),
+                },
+                Some(Err(error)) => Decision::Abort(damaged_row(error)),
+                None => Decision::Abort(missing.clone()),
+            }
+        });
+        let changed = changed.await?;
+        self.renew_if_refused(&row_key, &changed).await;
+        changed?;
         let (read, unconfirmed) = self.announce(&row_key).await;
         let entity = read?.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
         let entity = entity.transpose()?.ok_or_else(|| none::<E>(name))?;
@@ -297,8 +298,8 @@ impl Model {
         }
     }
 
-    /// Returns a managed policy by its ARN or its name. A name that every cluster has a policy of means
-    /// that one, so that nobody takes the name `AdministratorAccess` for another policy.
+    /// Returns a managed policy by its ARN or its name. A name that every cluster has a policy of
+    /// means that one, so that nobody takes the name `AdministratorAccess` for another policy.
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`].

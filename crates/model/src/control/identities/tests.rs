@@ -14,6 +14,7 @@ use crate::{Error, Model, ModelOptions};
 
 mod named;
 mod races;
+mod strangers;
 
 async fn model() -> Model {
     let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
@@ -141,7 +142,7 @@ async fn name_that_is_used_again_is_another_user() {
     assert!(matches!(again, Err(Error::EntityExists(_))));
     let key = model.create_user_key("alice").await.unwrap();
     model
-        .create_bucket_for("bucket", &key, Default::default(), false, Tags::new())
+        .create_bucket_for("bucket", &key, Default::default(), None, Tags::new())
         .await
         .unwrap();
     assert!(
@@ -199,9 +200,9 @@ async fn a_disabled_or_expired_key_does_not_count() {
     put_policy::<User>(&model, "alice", &allow("s3:*")).await;
     let id = model.create_user_key("alice").await.unwrap().id.clone();
     assert!(may(&model, &key(&model, &id), Action::GetObject).await);
-    model.set_key_disabled(&id, true).await.unwrap();
+    model.disable_key(&id).await.unwrap();
     assert!(!may(&model, &key(&model, &id), Action::GetObject).await);
-    model.set_key_disabled(&id, false).await.unwrap();
+    model.enable_key(&id).await.unwrap();
     assert!(may(&model, &key(&model, &id), Action::GetObject).await);
     let end = model.now_ms();
     let over = KeyChange {
@@ -246,7 +247,7 @@ async fn a_session_ends_with_all_that_it_was_made_from() {
     let model = model().await;
     model.create_bucket("bucket", None).await.unwrap();
     let role = make_role(&model, "role", &allow("s3:*")).await;
-    let parent = model.create_access_key("parent", false).await.unwrap();
+    let parent = model.create_access_key("parent").await.unwrap();
     let limited = allow("s3:GetObject");
     let token = session(&model, &parent, &role, Some(&limited)).await;
     let key = model.key_of_token(&token).await.unwrap();
@@ -257,9 +258,9 @@ async fn a_session_ends_with_all_that_it_was_made_from() {
     let free = model.key_of_token(&free).await.unwrap();
     assert!(may(&model, &free, Action::PutObject).await);
 
-    model.set_key_disabled(&parent.id, true).await.unwrap();
+    model.disable_key(&parent.id).await.unwrap();
     assert!(!may(&model, &key, Action::GetObject).await);
-    model.set_key_disabled(&parent.id, false).await.unwrap();
+    model.enable_key(&parent.id).await.unwrap();
     assert!(may(&model, &key, Action::GetObject).await);
     let now_ms = model.now_ms();
     let revoke = |role: &mut Role| {
@@ -282,7 +283,7 @@ async fn a_session_ends_with_all_that_it_was_made_from() {
 async fn a_token_that_was_changed_is_none() {
     let model = model().await;
     let role = make_role(&model, "role", &allow("s3:*")).await;
-    let parent = model.create_access_key("parent", false).await.unwrap();
+    let parent = model.create_access_key("parent").await.unwrap();
     let token = session(&model, &parent, &role, None).await;
     assert!(model.key_of_token(&token).await.is_ok());
     for at in 0..token.len() {
@@ -345,14 +346,14 @@ async fn disabling_names_the_nodes_that_did_not_confirm_and_holds_after_the_leas
     }
 
     // All nodes are there: the change counts everywhere when it is answered.
-    let changed = one.set_key_disabled(&parent.id, true).await.unwrap();
+    let changed = one.disable_key(&parent.id).await.unwrap();
     assert!(changed.unconfirmed.is_empty());
     for model in &models {
         assert!(!may(model, &key(model, &parent.id), Action::GetObject).await);
         let temporary = model.key_of_token(&token).await.unwrap();
         assert!(!may(model, &temporary, Action::PutObject).await);
     }
-    one.set_key_disabled(&parent.id, false).await.unwrap();
+    one.enable_key(&parent.id).await.unwrap();
     assert!(may(three, &key(three, &parent.id), Action::GetObject).await);
 
     // One node is cut off: the answer names it, and it answers nothing after its lease.

@@ -137,8 +137,8 @@ async fn alias_of_a_deleted_bucket_does_not_count_and_its_name_is_free() {
 #[tokio::test(start_paused = true)]
 async fn names_of_a_key_are_its_own() {
     let (_world, first, second) = two().await;
-    let key = first.create_access_key("key", false).await.unwrap();
-    let other = first.create_access_key("other", false).await.unwrap();
+    let key = first.create_access_key("key").await.unwrap();
+    let other = first.create_access_key("other").await.unwrap();
     first.add_name_of_key("one", &key.id, "mine").await.unwrap();
     // It comes before a bucket of that name.
     first.add_name_of_key("one", &key.id, "two").await.unwrap();

@@ -6,6 +6,7 @@ use archipel_cluster::WriteOptions;
 use archipel_storage::engine::Durability;
 
 use super::model;
+use crate::fence::FenceState;
 use crate::{Bucket, Error, VersionId, Versioning, rowkeys};
 
 /// A write that was never acknowledged reaches replicas after the bucket's deletion, unseen by it.
@@ -52,7 +53,7 @@ async fn a_read_opens_the_write_fences_that_a_dead_deletion_left_closed() {
     let written = writer.finish(crate::ObjectMeta::default(), crate::Condition::Always);
     written.await.unwrap();
     let held = model.take_token(&bucket, |_| Ok(())).await.unwrap();
-    model.set_fences(&held, false).await.unwrap();
+    model.set_fences(&held, FenceState::Closed).await.unwrap();
     model.release_token(&held).await.unwrap();
     model.head_object(&bucket, "key").await.unwrap();
     model.open_object(&bucket, "key").await.unwrap();
@@ -64,13 +65,13 @@ async fn a_read_waits_for_a_deletion() {
     let model = model().await;
     let bucket = model.create_bucket("bucket", None).await.unwrap();
     let held = model.take_token(&bucket, |_| Ok(())).await.unwrap();
-    model.set_fences(&held, false).await.unwrap();
+    model.set_fences(&held, FenceState::Closed).await.unwrap();
     let head = model.head_object(&bucket, "key").await;
     assert!(matches!(head, Err(Error::Unavailable(_))), "{head:?}");
     let reading = model.head_object(&bucket, "key");
     let deleting = async {
         tokio::time::sleep(Duration::from_millis(250)).await;
-        model.set_fences(&held, true).await
+        model.set_fences(&held, FenceState::Open).await
     };
     let (head, opened) = tokio::join!(reading, deleting);
     opened.unwrap();

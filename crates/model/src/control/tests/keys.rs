@@ -8,7 +8,7 @@ use archipel_cluster::Cluster;
 use super::super::row;
 use super::{model, world};
 use crate::bucket::{Bucket, Secret};
-use crate::identity::NewUser;
+use crate::identity::{NewKey, NewUser};
 use crate::{Error, Model, Permissions, rowkeys};
 
 const ID: &str = "AKIMPORTED";
@@ -18,8 +18,12 @@ fn secret(text: &str) -> Secret {
 }
 
 async fn import(model: &Model, text: &str) -> Result<(), Error> {
-    let imported = model.import_access_key(ID, secret(text), "name", false);
-    imported.await.map(|_| ())
+    let imported = NewKey {
+        name: "name".to_owned(),
+        imported: Some((ID.to_owned(), secret(text))),
+        ..NewKey::default()
+    };
+    model.create_key(imported).await.map(|_| ())
 }
 
 /// The grants are still there, as if the node had crashed right after it deleted the key's row.
@@ -146,7 +150,7 @@ async fn a_change_of_a_key_never_restores_an_old_secret() {
             there.delete_access_key(ID).await?;
             import(&there, "secret-two").await
         };
-        let (again, change) = tokio::join!(again, here.set_key_disabled(ID, true));
+        let (again, change) = tokio::join!(again, here.disable_key(ID));
         again.unwrap();
         changed += u32::from(change.is_ok());
         there.refresh_all().await.unwrap();

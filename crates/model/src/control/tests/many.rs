@@ -7,13 +7,8 @@ use crate::bucket::AccessKey;
 use crate::{Error, Model, ModelOptions, Tags};
 
 async fn create(model: &Model, name: &str, key: &AccessKey) -> Result<(), Error> {
-    let made = model.create_bucket_for(
-        name,
-        key,
-        Ownership::BucketOwnerEnforced,
-        false,
-        Tags::new(),
-    );
+    let made =
+        model.create_bucket_for(name, key, Ownership::BucketOwnerEnforced, None, Tags::new());
     made.await.map(|_| ())
 }
 
@@ -25,8 +20,8 @@ async fn a_user_creates_as_many_buckets_as_allowed_and_no_more() {
         ..ModelOptions::default()
     };
     let model = Model::open_with(cluster, options).await.unwrap();
-    let one = model.create_access_key("one", true).await.unwrap();
-    let other = model.create_access_key("other", true).await.unwrap();
+    let one = model.create_owner_key("one").await.unwrap();
+    let other = model.create_owner_key("other").await.unwrap();
     for name in ["first", "second"] {
         create(&model, name, &one).await.unwrap();
     }

@@ -1,7 +1,6 @@
 //! Versions and uploads whose keys are wrapped again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use archipel_base::codec;
 use archipel_cluster::{Decision, WriteOptions};
@@ -27,8 +26,8 @@ const PAGE: usize = 1000;
 const AT_ONCE: usize = 8;
 
 impl Model {
-    /// Returns how the content of an object's row is encrypted, wrapped by the newest key of the ring:
-    /// there may be a newer one since the request began.
+    /// Returns how the content of an object's row is encrypted, wrapped by the newest key of the
+    /// ring: there may be a newer one since the request began.
     pub(crate) fn freshened(
         &self,
         row: &RowKey,
@@ -131,10 +130,7 @@ impl Model {
                 break;
             }
         }
-        let sweeps = &self.keyring().sweeps;
-        sweeps.examined.fetch_add(all.examined, Ordering::Relaxed);
-        sweeps.rewrapped.fetch_add(all.rewrapped, Ordering::Relaxed);
-        sweeps.failed.fetch_add(all.failed, Ordering::Relaxed);
+        self.keyring().sweeps.count(all);
         Ok(all)
     }
 

@@ -1,7 +1,5 @@
 //! Secrets of rows of the control data that are sealed again.
 
-use std::sync::atomic::Ordering;
-
 use archipel_base::Id;
 use archipel_base::codec;
 use archipel_cluster::{Decision, WriteOptions};
@@ -17,7 +15,8 @@ use crate::identity::TokenKeys;
 use crate::rowkeys::{self, Kind};
 
 impl Model {
-    /// Returns true if a row has a secret that is sealed by a key of the ring that this node does not know.
+    /// Returns true if a row has a secret that is sealed by a key of the ring that this node does
+    /// not know.
     pub(crate) fn lacks_ring_key(&self, key: &[u8], metadata: Option<&Bytes>) -> bool {
         let Some(metadata) = metadata else {
             return false;
@@ -77,14 +76,7 @@ impl Model {
             sealed,
             "secrets of access keys and sessions were sealed by the keyring"
         );
-        self.keyring()
-            .sweeps
-            .rewrapped
-            .fetch_add(sealed, Ordering::Relaxed);
-        self.keyring()
-            .sweeps
-            .failed
-            .fetch_add(counts.failed, Ordering::Relaxed);
+        self.count_secrets(counts);
         Ok(())
     }
 
@@ -120,6 +112,15 @@ impl Model {
                 .for_each(|sealed| counts.count("a certificate", sealed)),
             Err(error) => counts.count("certificates", Err(error)),
         }
+        self.count_secrets(counts);
         counts
+    }
+
+    /// Counts secrets for metrics, which tell of versions and uploads alone how many were examined.
+    fn count_secrets(&self, counts: SweepCounts) {
+        self.keyring().sweeps.count(SweepCounts {
+            examined: 0,
+            ..counts
+        });
     }
 }

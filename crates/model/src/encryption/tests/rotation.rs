@@ -1,6 +1,8 @@
 //! Rotation of the keyring, and secrets that it seals.
 
+use archipel_cluster::WriteOptions;
 use archipel_storage::RowKey;
+use archipel_storage::engine::Durability;
 
 use super::*;
 use crate::identity::NewSession;
@@ -78,11 +80,11 @@ async fn complete(model: &Model, upload: &Upload) {
 async fn rows_hold_no_secret_in_plain_text() {
     let (model, _) = timed().await;
     model.set_ring_secrets(secrets(&["secret"], &[]));
-    let key = model.create_access_key("k", true).await.unwrap();
+    let key = model.create_owner_key("k").await.unwrap();
     let row = stored(&model, &rowkeys::access_key(&key.id)).await;
     assert!(!contains(&row, key.secret.expose()));
     // A change of the row knows no secret, and keeps the sealed one.
-    model.set_key_disabled(&key.id, true).await.unwrap();
+    model.disable_key(&key.id).await.unwrap();
     let row = stored(&model, &rowkeys::access_key(&key.id)).await;
     assert!(!contains(&row, key.secret.expose()));
     for node in [&model, &again(&model, secrets(&["secret"], &[])).await] {
@@ -102,7 +104,7 @@ async fn rows_hold_no_secret_in_plain_text() {
 async fn node_that_cannot_open_the_ring_refuses_keys_and_nothing_else() {
     let (model, bucket) = start().await;
     model.set_ring_secrets(secrets(&["secret"], &[]));
-    let key = model.create_access_key("k", true).await.unwrap();
+    let key = model.create_owner_key("k").await.unwrap();
     let (_, token) = model.begin_session(NewSession::default()).await.unwrap();
     let wrong = again(&model, secrets(&["wrong"], &[])).await;
     wrong.refresh_all().await.unwrap();
@@ -111,9 +113,7 @@ async fn node_that_cannot_open_the_ring_refuses_keys_and_nothing_else() {
     assert!(refused(wrong.access_key(&key.id).map(|_| ())));
     assert!(refused(wrong.find_access_key(&key.id).await.map(|_| ())));
     assert!(refused(wrong.key_of_token(&token).await.map(|_| ())));
-    assert!(refused(
-        wrong.create_access_key("l", true).await.map(|_| ())
-    ));
+    assert!(refused(wrong.create_owner_key("l").await.map(|_| ())));
     assert!(refused(wrong.rotate_keyring().await.map(|_| ())));
     let status = wrong.keyring_status().await.unwrap();
     assert_eq!(status.closed_secrets, 2);
@@ -127,7 +127,7 @@ async fn node_that_cannot_open_the_ring_refuses_keys_and_nothing_else() {
 #[tokio::test]
 async fn secrets_of_an_earlier_release_are_sealed_in_the_background() {
     let (model, _) = timed().await;
-    let key = model.create_access_key("k", true).await.unwrap();
+    let key = model.create_owner_key("k").await.unwrap();
     let (_, token) = model.begin_session(NewSession::default()).await.unwrap();
     let row = rowkeys::access_key(&key.id);
     assert!(contains(&stored(&model, &row).await, key.secret.expose()));
@@ -150,7 +150,7 @@ async fn rotation_wraps_everything_again() {
         .set_versioning(&bucket(&model), Versioning::Enabled)
         .await
         .unwrap();
-    let key = model.create_access_key("k", true).await.unwrap();
+    let key = model.create_owner_key("k").await.unwrap();
     let (_, token) = model.begin_session(NewSession::default()).await.unwrap();
     let bucket_row = bucket(&model);
     let first = put(&model, &bucket_row, &Encrypt::Server, b"one").await;
@@ -230,7 +230,8 @@ async fn rotation_wraps_everything_again() {
         // The session is over by now, but its token still opens.
         node.key_of_token(&token).await.unwrap();
     }
-    // The upload goes on, on a node that has known it all the time, and ends by what was known at first.
+    // The upload goes on, on a node that has known it all the time, and ends by what was known at
+    // first.
     send_part(&model, &upload, 2, b"end").await;
     complete(&model, &upload).await;
     let whole = [content(5 << 20), b"end".to_vec()].concat();
@@ -293,4 +294,27 @@ async fn second_rotation_begins_the_pass_again() {
     let head = model.head_object(&bucket(&model), "key").await.unwrap();
     assert_eq!(head.encryption.unwrap().key, Some(newest));
     assert_eq!(text(&model, "key", None).await, b"one");
+}
+
+/// The row of a certificate is damaged. Each pass tries it again, and fails once.
+#[tokio::test]
+async fn failures_are_counted_for_each_pass() {
+    let (model, clock) = timed().await;
+    model.set_ring_secrets(secrets(&["secret"], &[]));
+    model.create_bucket("bucket", None).await.unwrap();
+    put(&model, &bucket(&model), &Encrypt::Server, b"one").await;
+    let row = rowkeys::certificate(b'd', b"12345678www.example.org");
+    let damaged = crate::control::row(b"damaged".to_vec());
+    let how = WriteOptions::durable(Durability::Fsync);
+    let written = model.cluster().write(&row, Some(damaged), how);
+    written.await.unwrap();
+    model.rotate_keyring().await.unwrap();
+    for (wait, failed) in [(SETTLED, 1), (DAY, 2)] {
+        clock.advance(wait);
+        model.refresh_all().await.unwrap();
+        model.sweep_what_is_due().await.unwrap_err();
+        assert_eq!(model.sweep_counts().failed, failed);
+        let status = model.keyring_status().await.unwrap();
+        assert_eq!((status.counts.failed, status.is_rotating), (1, true));
+    }
 }

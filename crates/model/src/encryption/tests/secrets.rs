@@ -7,7 +7,8 @@ use archipel_cluster::World;
 use super::*;
 use crate::ModelOptions;
 
-/// A cluster of three nodes that had the secret "old" at first, with an encrypted object and an access key.
+/// A cluster of three nodes that had the secret "old" at first, with an encrypted object and an
+/// access key.
 struct Three {
     world: World,
     nodes: Vec<Model>,
@@ -30,7 +31,7 @@ impl Three {
         let first = &three.nodes[0];
         let bucket = first.create_bucket("bucket", None).await.unwrap();
         put(first, &bucket, &Encrypt::Server, b"content").await;
-        let key = first.create_access_key("k", true).await.unwrap();
+        let key = first.create_owner_key("k").await.unwrap();
         three.key = key.id.clone();
         three
     }

@@ -1,12 +1,14 @@
 //! The delivery of one object's events.
 //!
 //! An attempt that took no effect may have left an event at some replicas: it was refused, and its
-//! operation wrote again or gave up. So if the object's row is of another write by now, the replicas
-//! tell whether a quorum accepted this one. If not, the event is deleted and never told. If they
-//! have forgotten, it is told, because the write may have been acknowledged. If they accepted it under
-//! another stamp, the write is told in the place of that stamp, by the event of that stamp if there is one.
+//! operation wrote again or gave up. So if the object's row is of another write by now, the
+//! replicas tell whether a quorum accepted this one. If not, the event is deleted and never told.
+//! If they have forgotten, it is told, because the write may have been acknowledged. If they
+//! accepted it under another stamp, the write is told in the place of that stamp, by the event of
+//! that stamp if there is one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use archipel_base::{Id, Stamp};
 use archipel_cluster::{Current, Decision, PastFate, State, WriteOptions};
@@ -27,6 +29,9 @@ use crate::events::targets::LONGEST_PAUSE;
 /// not answer are not waited for, in milliseconds.
 const UNDECIDED_MS: u64 = 30_000;
 
+/// The time that replicas get until then, once a quorum has told what it knows.
+const LATE: Duration = Duration::from_secs(1);
+
 /// The most targets whose state is kept, of those that nobody declared. Owners of buckets may name
 /// any.
 const MOST_NAMES: usize = 100;
@@ -43,8 +48,8 @@ enum Telling {
 
 impl Model {
     /// Delivers the events of one object for the targets of a lane, until the end of its turn. If
-    /// nothing waited before the news of an event, `news` is its stamp. Then those below the last one
-    /// that was deleted here are passed over. Targets in `pauses` are left alone.
+    /// nothing waited before the news of an event, `news` is its stamp. Then those below the last
+    /// one that was deleted here are passed over. Targets in `pauses` are left alone.
     pub(super) async fn deliver_object(
         &self,
         lane: &Lane,
@@ -85,8 +90,8 @@ impl Model {
         Ok(pass)
     }
 
-    /// Delivers events of one object to one target, one after another, until the end of the turn but
-    /// at least one. `reached` is the stamp and the write of the object's row.
+    /// Delivers events of one object to one target, one after another, until the end of the turn
+    /// but at least one. `reached` is the stamp and the write of the object's row.
     async fn deliver_to(
         &self,
         target: &str,
@@ -105,7 +110,8 @@ impl Model {
             let Some(last) = attempts.last() else {
                 continue;
             };
-            // The first one is tried also if another object's event failed meanwhile: see `deliver_objects`.
+            // The first one is tried also if another object's event failed meanwhile: see
+            // `deliver_objects`.
             if has_tried && let Some(until) = self.paused(target) {
                 return Ok(Pass::until(until));
             }
@@ -201,8 +207,12 @@ impl Model {
             return Ok(Telling::Tell(under));
         }
         let cluster = self.cluster();
+        // A new event is looked at again soon. It must not hold up the lane until a replica that
+        // hangs fails.
+        let is_new = self.is_new(under);
+        let late = is_new.then_some(LATE);
         // Asked since the first attempt, the replicas tell of all of them.
-        let asked = cluster.fate_of_bringer(object, &first.bringer, *reached);
+        let asked = cluster.fate_of_bringer(object, &first.bringer, *reached, late);
         let (fate, have_all_told) = asked.await?;
         let mut held = match &fate {
             PastFate::Chosen(held) => held.clone(),
@@ -214,7 +224,7 @@ impl Model {
         }
         Ok(match fate {
             PastFate::Never if !self.lives(object, last).await? => Telling::Forget,
-            PastFate::Unknown if self.is_new(under) && !have_all_told => Telling::Wait,
+            PastFate::Unknown if is_new && !have_all_told => Telling::Wait,
             _ => Telling::Tell(under),
         })
     }
@@ -239,8 +249,9 @@ impl Model {
             match event {
                 // It was told already.
                 Some(State::Tombstone) => return Ok(Telling::Forget),
-                // Other writes may come before it. The next look sees them. Nothing is deleted untold
-                // here: a tombstone under a stamp that was held says that the write was told.
+                // Other writes may come before it. The next look sees them. Nothing is deleted
+                // untold here: a tombstone under a stamp that was held says that the write was
+                // told.
                 _ if *at > reached => waits = true,
                 // This look missed the event, and the next one will not.
                 Some(State::Live) | None => waits |= self.is_new(*at),
@@ -259,8 +270,8 @@ impl Model {
         self.now_ms() < stamp.millis() + UNDECIDED_MS
     }
 
-    /// Returns true if the version that an event's write made lives. A reader may have brought it to
-    /// life although no quorum accepted the write.
+    /// Returns true if the version that an event's write made lives. A reader may have brought it
+    /// to life although no quorum accepted the write.
     async fn lives(&self, object: &RowKey, event: &Waiting) -> Result<bool, Error> {
         if event.made.is_none() {
             return Ok(false);
@@ -307,8 +318,8 @@ fn by_write(events: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     writes
 }
 
-/// Returns the writes that can be told now, and those whose last attempt may still take effect. They
-/// are told later, so that each is told once.
+/// Returns the writes that can be told now, and those whose last attempt may still take effect.
+/// They are told later, so that each is told once.
 fn split(writes: Vec<Vec<Waiting>>, reached: Stamp) -> (Vec<Vec<Waiting>>, Vec<Vec<Waiting>>) {
     let is_past = |attempts: &Vec<Waiting>| last_stamp(attempts) <= Some(reached);
     writes.into_iter().partition(is_past)

@@ -7,7 +7,7 @@ use super::versions::{deleted, last_of, lives, noncurrent, versioned, written};
 use super::*;
 use crate::LockChange;
 use crate::expiry::remove::Tried;
-use crate::lock::{BucketLock, ObjectLock};
+use crate::lock::{BucketLock, Governance, ObjectLock};
 use crate::versions::head_of;
 
 /// Returns a version of the key `k` as a walk saw it, noncurrent for long.
@@ -66,7 +66,7 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     assert!(lives(&model, "k", marker).await);
 
     // The version that was noncurrent is the current one again.
-    let gone = model.delete_version(&on, "k", marker, false, Condition::Always);
+    let gone = model.delete_version(&on, "k", marker, Governance::Respect, Condition::Always);
     gone.await.unwrap();
     assert_eq!(last_of(&model, "k", id).await, None);
     assert_eq!(model.remove(&on, seen(last)).await, Tried::Kept);
@@ -109,7 +109,7 @@ async fn a_version_stays_if_the_successor_that_the_walk_saw_was_removed() {
     let second = written(&model, "k", 1).await;
     wall.advance(3 * DAY_MS);
     let last = last_of(&model, "k", id).await.unwrap();
-    let gone = model.delete_version(&on, "k", second, false, Condition::Always);
+    let gone = model.delete_version(&on, "k", second, Governance::Respect, Condition::Always);
     gone.await.unwrap();
     written(&model, "k", 1).await;
 
@@ -130,7 +130,7 @@ async fn a_version_goes_although_its_successor_was_deleted() {
     written(&model, "k", 1).await;
     let last = last_of(&model, "k", id).await.unwrap();
     wall.advance(3 * DAY_MS);
-    let gone = model.delete_version(&on, "k", successor, false, Condition::Always);
+    let gone = model.delete_version(&on, "k", successor, Governance::Respect, Condition::Always);
     gone.await.unwrap();
     assert_eq!(model.remove(&on, seen(&old, last)).await, Tried::Removed);
     assert!(!lives(&model, "k", id).await);

@@ -5,7 +5,7 @@ use archipel_cluster::{VersionDecision, VersionSeen};
 
 use super::*;
 use crate::lifecycle::NoncurrentExpiration;
-use crate::lock::{BucketLock, Retention, RetentionMode};
+use crate::lock::{BucketLock, Governance, Retention, RetentionMode};
 use crate::version::Versioning;
 use crate::{LockChange, ModelOptions};
 
@@ -134,7 +134,8 @@ async fn a_version_goes_at_the_midnight_after_its_days_as_noncurrent() {
     assert!(lives(&model, "k", marker).await);
 }
 
-/// New tags for a noncurrent version do not begin its days again, nor does a version that was deleted count.
+/// New tags for a noncurrent version do not begin its days again, nor does a version that was
+/// deleted count.
 #[tokio::test]
 async fn a_version_is_noncurrent_since_it_was_last_current() {
     let (model, wall) = versioned().await;
@@ -145,7 +146,7 @@ async fn a_version_is_noncurrent_since_it_was_last_current() {
     let lost = written(&model, "k", 1).await;
     wall.advance(9 * DAY_MS);
     let on = bucket(&model);
-    let gone = model.delete_version(&on, "k", lost, false, Condition::Always);
+    let gone = model.delete_version(&on, "k", lost, Governance::Respect, Condition::Always);
     gone.await.unwrap();
     assert_eq!(model.head_object(&on, "k").await.unwrap().id, first);
     wall.advance(9 * DAY_MS);
@@ -195,7 +196,7 @@ async fn a_marker_goes_when_it_is_the_only_version() {
         markers.push((key, deleted(&model, key).await));
         if key != "covers/k" {
             let on = bucket(&model);
-            let gone = model.delete_version(&on, key, id, false, Condition::Always);
+            let gone = model.delete_version(&on, key, id, Governance::Respect, Condition::Always);
             gone.await.unwrap();
         }
     }
@@ -243,10 +244,7 @@ async fn a_protected_version_stays_until_its_protection_ends() {
     for (key, change) in [
         (
             "retained",
-            LockChange::Retention {
-                retention: Some(retention),
-                bypass: false,
-            },
+            LockChange::Retention(Some(retention), Governance::Respect),
         ),
         ("held", LockChange::LegalHold(true)),
     ] {
@@ -306,7 +304,8 @@ async fn replicas_divide_the_versions() {
     assert_eq!(keys(&models[0]).await.len(), 40);
 }
 
-/// The successor of each version is removed in the same walk, and some of them with an earlier page.
+/// The successor of each version is removed in the same walk, and some of them with an earlier
+/// page.
 #[tokio::test]
 async fn all_versions_of_a_key_are_removed_at_once() {
     let (model, wall) = versioned().await;

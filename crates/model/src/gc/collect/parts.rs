@@ -1,5 +1,5 @@
-//! Drops the parts of an upload that is over. There may be many attempts at each, so their rows are read page by
-//! page.
+//! Drops the parts of an upload that is over. There may be many attempts at each, so their rows are
+//! read page by page.
 
 use std::collections::HashSet;
 
@@ -24,8 +24,8 @@ fn may_list_parts(metadata: &[u8]) -> bool {
     may_have(metadata, ContentForm::Parts)
 }
 
-/// Returns the attempts that the object lists, if `upload` became the object. A plain read proves that they
-/// are needed. It does not prove that others are not.
+/// Returns the attempts that the object lists, if `upload` became the object. A plain read proves
+/// that they are needed. It does not prove that others are not.
 pub(crate) async fn listed_parts(
     cluster: &Cluster,
     upload: &UploadName,
@@ -34,8 +34,8 @@ pub(crate) async fn listed_parts(
     parts_in(cluster.read(&object).await?, &upload.id)
 }
 
-/// Returns the attempts that the first kept version of the object lists that `upload` became. It proves as little
-/// as [`listed_parts`].
+/// Returns the attempts that the first kept version of the object lists that `upload` became. It
+/// proves as little as [`listed_parts`].
 pub(crate) async fn listed_parts_of_kept(
     cluster: &Cluster,
     upload: &UploadName,
@@ -51,8 +51,8 @@ pub(crate) async fn listed_parts_of_kept(
     Ok(HashSet::new())
 }
 
-/// Drops the parts of an ended upload that neither the object nor a kept version lists. Only a settled row
-/// proves that they are not needed and never will be again.
+/// Drops the parts of an ended upload that neither the object nor a kept version lists. Only a
+/// settled row proves that they are not needed and never will be again.
 pub(super) async fn drop_unused_parts(
     cluster: &Cluster,
     upload: &UploadName,
@@ -189,9 +189,60 @@ fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use archipel_cluster::WriteOptions;
+    use archipel_storage::engine::Durability;
     use archipel_storage::{RowVersion, VersionKind};
 
     use super::*;
+    use crate::Model;
+    use crate::upload::{Part, PartMeta, UploadMeta};
+
+    /// There are listed attempts and others on both pages of one partition.
+    #[tokio::test]
+    async fn attempts_on_all_pages_are_dropped_unless_they_are_listed() {
+        const ATTEMPTS: usize = ROWS + ROWS / 2;
+        let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
+        let model = Model::open(cluster).await.unwrap();
+        let cluster = model.cluster();
+        let bucket = model.create_bucket("bucket", None).await.unwrap();
+        let begun = model.create_upload(&bucket, "key", None, UploadMeta::default());
+        let upload = begun.await.unwrap();
+        let sent = model.begin_part(&bucket, &upload, 1).unwrap();
+        let part = sent.finish(PartMeta::default()).await.unwrap();
+        let of = upload.name_in(&bucket.id).parts();
+        let mut listed = HashSet::from([part.attempt]);
+        for number in 1..ATTEMPTS {
+            let attempt = model.random_id();
+            let again = Part {
+                attempt,
+                ..part.clone()
+            };
+            let value = Value {
+                metadata: codec::encode(&again).into(),
+                ..Value::default()
+            };
+            let row = rowkeys::part(cluster, &of, part.number, &attempt);
+            let how = WriteOptions::durable(Durability::Fsync);
+            cluster.write(&row, Some(value), how).await.unwrap();
+            if number % 100 == 0 {
+                listed.insert(attempt);
+            }
+        }
+        assert_eq!(has_others(cluster, &of, &listed).await, Ok(true));
+        let mut dropped = 0;
+        for rows in rows_of(cluster, &of) {
+            dropped += rows.drop_others(cluster, &listed).await.unwrap();
+        }
+        assert_eq!(dropped, (ATTEMPTS - listed.len()) as u64);
+        assert_eq!(has_others(cluster, &of, &listed).await, Ok(false));
+        let (prefix, partitions) = rowkeys::parts(cluster, &of);
+        let mut left = 0;
+        for partition in partitions {
+            let rows = cluster.scan_whole(partition, &prefix).await;
+            left += rows.unwrap().len();
+        }
+        assert_eq!(left, listed.len());
+    }
 
     #[test]
     fn a_value_without_a_version_lists_no_parts() {

@@ -28,13 +28,8 @@ async fn user(model: &Model, name: &str) -> Arc<AccessKey> {
 }
 
 async fn create(model: &Model, name: &str, key: &AccessKey) -> Arc<Bucket> {
-    let created = model.create_bucket_for(
-        name,
-        key,
-        Ownership::BucketOwnerEnforced,
-        false,
-        Tags::new(),
-    );
+    let created =
+        model.create_bucket_for(name, key, Ownership::BucketOwnerEnforced, None, Tags::new());
     created.await.unwrap()
 }
 
@@ -180,8 +175,8 @@ async fn a_division_that_was_overtaken_changes_nothing() {
     assert_eq!(lent(&model).await, 0);
 }
 
-/// Fills the buckets of a user through all nodes at once. Returns how many writes were acknowledged, and how many
-/// objects there are in the end.
+/// Fills the buckets of a user through all nodes at once. Returns how many writes were
+/// acknowledged, and how many objects there are in the end.
 async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u64) {
     let models = models(world).await;
     let key = user(&models[0], "ann").await;

@@ -11,9 +11,9 @@ pub enum Op {
     /// A copy of the current version onto another key, with a legal hold.
     Copy(usize, bool),
     Delete(usize),
-    DeleteVersion(usize, usize, bool),
+    DeleteVersion(usize, usize, Governance),
     LegalHold(usize, usize, bool),
-    Retain(usize, usize, Option<(RetentionMode, u64)>, bool),
+    Retain(usize, usize, Option<(RetentionMode, u64)>, Governance),
     Default(Option<RetentionMode>),
     /// So many seconds pass.
     Pass(u64),
@@ -41,10 +41,10 @@ pub fn op() -> impl Strategy<Value = (usize, Op)> {
         1 => (key(), any::<bool>()).prop_map(|(key, hold)| Op::Copy(key, hold)),
         1 => key().prop_map(Op::Delete),
         6 => (key(), 0..5usize, any::<bool>())
-            .prop_map(|(key, at, bypass)| Op::DeleteVersion(key, at, bypass)),
+            .prop_map(|(key, at, bypass)| Op::DeleteVersion(key, at, bypass.into())),
         2 => (key(), 0..5usize, any::<bool>()).prop_map(|(key, at, on)| Op::LegalHold(key, at, on)),
         3 => (key(), 0..5usize, until(), any::<bool>())
-            .prop_map(|(key, at, until, bypass)| Op::Retain(key, at, until, bypass)),
+            .prop_map(|(key, at, until, bypass)| Op::Retain(key, at, until, bypass.into())),
         1 => prop::option::of(mode()).prop_map(Op::Default),
         3 => pass.prop_map(Op::Pass),
         2 => (0..3usize, 0..2 * WRONG_MS).prop_map(|(node, wrong)| Op::Jump(node, wrong)),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    Bucket, BucketLock, Condition, Error, LockChange, Model, ObjectHead, Predicate, Retention,
-    RetentionMode, VersionEntry, VersionId, VersionQuery, Versioning,
+    Bucket, BucketLock, Condition, Error, Governance, LockChange, Model, ObjectHead, Predicate,
+    Retention, RetentionMode, VersionEntry, VersionId, VersionQuery, Versioning,
 };
 use parking_lot::Mutex;
 
@@ -62,7 +62,8 @@ fn choose(world: &World, key: &'static str, rng: &mut Rng) -> Call {
             let until = retained::right_millis(world) + rng.between(1_000, LONGEST_RETENTION_MS);
             Call::Retain(some_version(world, key, rng), until)
         }
-        // After a deletion nobody could tell which version is current, because a rule may have removed some.
+        // After a deletion nobody could tell which version is current, because a rule may have
+        // removed some.
         _ if expires(world, key) => Call::Get,
         _ => Call::DeleteVersion(some_version(world, key, rng)),
     }
@@ -217,7 +218,7 @@ async fn perform(
             Ok(deleted.id.map_or(Reply::Removed, Reply::Made))
         }
         Call::DeleteVersion(id) => match model
-            .delete_version(bucket, key, id, false, Condition::Always)
+            .delete_version(bucket, key, id, Governance::Respect, Condition::Always)
             .await
         {
             Ok(_) => Ok(Reply::Done),
@@ -230,10 +231,7 @@ async fn perform(
                 mode: RetentionMode::Compliance,
                 until_ms,
             });
-            let change = LockChange::Retention {
-                retention,
-                bypass: false,
-            };
+            let change = LockChange::Retention(retention, Governance::Respect);
             match lock(model, bucket, (key, id), change).await {
                 Err(Fault::Error(Error::ProtectedByLock)) => Ok(Reply::Refused),
                 reply => reply,

@@ -35,7 +35,7 @@ async fn delete(model: &Model, role: &str) {
 async fn policy_means_sessions_of_the_role_that_had_the_name_when_it_was_set() {
     let model = model().await;
     model.create_bucket("bucket", None).await.unwrap();
-    let parent = model.create_access_key("parent", false).await.unwrap();
+    let parent = model.create_access_key("parent").await.unwrap();
     let nothing = allow("s3:PutObject");
     let missing = Ok(Err("backup".into()));
     assert_eq!(model.incarnations_of(&policy().1).await, missing);

@@ -1,0 +1,45 @@
+//! Walks as the status tells of them.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_node_in_no_layout_tells_why_no_walk_begins() {
+    let latency = Duration::from_millis(1);
+    let world = World::unfounded(1, latency, 1, crate::HOOKS).await.unwrap();
+    let model = Model::open(world.nodes[0].clone()).await.unwrap();
+    model.start_expiry();
+    let progress = &mut Progress::default();
+    model.expire_what_is_due(progress).await.unwrap();
+    let status = model.expiry_status();
+    assert!(status.waiting && !status.running);
+    assert_eq!(status.trouble.as_deref(), Some("this node is in no layout"));
+}
+
+#[tokio::test]
+async fn failures_of_earlier_walks_are_told_apart() {
+    let (model, _wall) = model().await;
+    set(&model, vec![rule("old/", Expiration::Days(2))]).await;
+    model.count_expiry(|counts| counts.failed = 2);
+    let progress = &mut Progress::default();
+    expire(&model, progress).await;
+    let status = model.expiry_status();
+    assert!(status.parts > 0 && status.parts_done == status.parts);
+    assert_eq!((status.counts.failed, status.failed_before), (2, 2));
+    assert_eq!(status.trouble, None);
+}
+
+#[tokio::test]
+async fn a_walk_without_anything_to_do_leaves_nothing() {
+    let (model, _wall) = model().await;
+    // An earlier one was cancelled.
+    let left = |status: &mut ExpiryStatus| (status.parts, status.parts_done) = (8, 3);
+    model.inner.expiry.change(left);
+    let progress = &mut Progress::default();
+    expire(&model, progress).await;
+    assert_eq!(model.expiry_status().parts, 8);
+    model.start_expiry();
+    expire(&model, progress).await;
+    let status = model.expiry_status();
+    assert!(!status.waiting);
+    assert_eq!((status.parts, status.parts_done), (0, 0));
+}
