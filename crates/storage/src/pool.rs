@@ -87,6 +87,15 @@ pub struct Pool {
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// A kind of work that may hang with a file system, so that one job of it at most is under way.
+pub(crate) struct Single(Arc<Semaphore>);
+
+impl Default for Single {
+    fn default() -> Single {
+        Single(Arc::new(Semaphore::new(1)))
+    }
+}
+
 struct Workers {
     room: Arc<Semaphore>,
     shared: Arc<Shared>,
@@ -194,6 +203,23 @@ impl Pool {
                 .await
                 .unwrap_or_else(|_| Err(Error::Failed("the storage threads have ended".into())))
         }
+    }
+
+    /// Runs `job` as [`run`](Pool::run) does, once no other job of `single` is under way. While one
+    /// hangs, later callers wait, and leave no job behind when they give up.
+    pub(crate) async fn run_single<R, F>(&self, single: &Single, job: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce() -> Result<R> + Send + 'static,
+    {
+        // The semaphore is never closed.
+        let place = single.0.clone().acquire_owned().await.ok();
+        let job = move || {
+            let done = job();
+            drop(place);
+            done
+        };
+        self.run(job).await
     }
 
     /// Runs a job on a scratch file. Only a few of them run at once.

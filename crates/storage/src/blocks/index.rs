@@ -203,11 +203,15 @@ pub(crate) fn references(txn: &(impl ReadTxn + ?Sized), hash: &BlockHash) -> Res
     Ok(entry(txn, hash)?.map_or(0, |entry| entry.references))
 }
 
-/// Visits each block of the index with its number of references.
+/// A block with its number of references, or the error if its entry is damaged.
+pub(crate) type Counted = Result<(BlockHash, u64)>;
+
+/// Visits each entry of the index of blocks: its key, and the block with its number of references, or the error if
+/// the entry is damaged. It is for the visitor to go on behind a damaged one.
 pub(crate) fn scan_references(
     txn: &dyn ReadTxn,
     first_bytes: &RangeInclusive<u16>,
-    visit: &mut dyn FnMut(BlockHash, u64) -> Result<Flow>,
+    visit: &mut dyn FnMut(&[u8], Counted) -> Result<Flow>,
 ) -> Result<()> {
     let from = first_bytes.start().to_be_bytes();
     let end = first_bytes.end().checked_add(1).map(u16::to_be_bytes);
@@ -218,12 +222,15 @@ pub(crate) fn scan_references(
         Tree::Blocks,
         (Bound::Included(&from[..]), end),
         Direction::Ascending,
-        &mut |key, value| {
-            let hash = <[u8; 32]>::try_from(key)
-                .map_err(|_| Error::Damaged(format!("a block's key of {} bytes", key.len())))?;
-            visit(BlockHash(hash), Entry::from_bytes(value)?.references)
-        },
+        &mut |key, value| visit(key, counted(key, value)),
     )
+}
+
+/// Decodes an entry of the index of blocks.
+fn counted(key: &[u8], value: &[u8]) -> Counted {
+    let hash = <[u8; 32]>::try_from(key)
+        .map_err(|_| Error::Damaged(format!("a block's key of {} bytes", key.len())))?;
+    Ok((BlockHash(hash), Entry::from_bytes(value)?.references))
 }
 
 /// Compares the two indexes and describes each difference. The first index has `blocks` entries.
@@ -242,12 +249,15 @@ pub(crate) fn check_locations(
             found += 1;
             match LocatedRecord::from_location_entry(key, value) {
                 Err(error) => tell(error.to_string()),
-                Ok((hash, located)) => {
-                    let known = entry(txn, &hash)?.map(|entry| entry.located);
-                    if known != Some(located) {
-                        tell(format!("block {hash}: the index names another location"));
+                Ok((hash, located)) => match entry(txn, &hash) {
+                    // The scan of the references tells of it.
+                    Err(Error::Damaged(_)) => {}
+                    known => {
+                        if known?.map(|entry| entry.located) != Some(located) {
+                            tell(format!("block {hash}: the index names another location"));
+                        }
                     }
-                }
+                },
             }
             Ok(Flow::Continue)
         },

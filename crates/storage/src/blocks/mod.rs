@@ -63,7 +63,7 @@ pub use volume::{DiskState, DiskStatus};
 use crate::disk::Disk;
 use crate::engine::{Engine, Result};
 use crate::error::Error;
-use crate::pool::Pool;
+use crate::pool::{Pool, Single};
 use crate::row::BlockRef;
 use pin_table::PinTable;
 use startup_gc_thread::StartupGcThread;
@@ -101,6 +101,18 @@ pub struct DiskConfig {
     pub draining: bool,
     /// The number of bytes of the disk that may be used; the whole file system if `None`.
     pub capacity_bytes: Option<u64>,
+}
+
+impl DiskConfig {
+    /// Returns the configuration of a disk that takes new blocks, up to its whole file system.
+    pub fn new(id: u16, disk: Arc<dyn Disk>) -> DiskConfig {
+        DiskConfig {
+            id,
+            disk,
+            draining: false,
+            capacity_bytes: None,
+        }
+    }
 }
 
 /// Settings of a node's blocks.
@@ -145,6 +157,8 @@ pub struct Blocks {
     startup_gc: StartupGcThread,
     /// True if a pass could not free what is dead, or what was pinned at the end.
     left_over: AtomicBool,
+    /// Questions about the state of the disks.
+    asking: Single,
 }
 
 /// A pin on one block.
@@ -185,6 +199,7 @@ impl Blocks {
             reclaim_is_due: AtomicBool::new(false),
             startup_gc: StartupGcThread::default(),
             left_over: AtomicBool::new(false),
+            asking: Single::default(),
         });
         if start == Start::Unclean {
             blocks.begin_startup_gc()?;
@@ -276,6 +291,14 @@ impl Blocks {
             .values()
             .map(|volume| volume.status())
             .collect()
+    }
+
+    /// Returns the state of the disks. File systems are asked on a thread of the pool, and on one
+    /// at most: the next call waits while a file system hangs, so give it a time limit.
+    pub async fn ask_disks(self: &Arc<Blocks>) -> Result<Vec<DiskStatus>> {
+        let blocks = self.clone();
+        let ask = move || Ok(blocks.disks());
+        self.pool.run_single(&self.asking, ask).await
     }
 
     /// Returns true if the index names a block on the disk of this number. Blocks the thread.

@@ -133,11 +133,13 @@ impl Blocks {
         let Error::Damaged(text) = error else {
             return;
         };
-        self.counters.damaged.add(1);
         tracing::warn!("{text}");
         let mut damaged = self.damaged.lock();
-        if damaged.len() < MAX_DAMAGED {
-            damaged.insert(*hash, text.clone());
-        }
+        let is_new = match damaged.len() < MAX_DAMAGED {
+            true => damaged.insert(*hash, text.clone()).is_none(),
+            false => !damaged.contains_key(hash),
+        };
+        // A block is found once, however often it is read until it is repaired.
+        self.counters.damaged.add(u64::from(is_new));
     }
 }

@@ -22,6 +22,10 @@ const RESTORING: &str = "restoring";
 /// The same, while the complete copy of an interrupted restore is all that there is in place of the folder.
 const RESTORING_AGAIN: &str = "restoring-again";
 
+/// The remedy if a restore cannot replace the folder because it is a mount point.
+const BELOW: &str =
+    "set metadata_dir to a folder below it, move the metadata there, and restore again";
+
 /// A snapshot in the folder of snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
@@ -131,9 +135,15 @@ pub fn restore(snapshot: &Path, folder: &Path, kept: &Path, options: &EngineOpti
     if !is_missing && let Err(error) = fs::rename(folder, kept) {
         // For instance a mount point. Were it empty at the next start, the copy would take its place.
         remove(&new)?;
-        return Err(fail(folder, &error));
+        return Err(cannot_replace(folder, &error, BELOW));
     }
-    fs::rename(&new, folder).map_err(|error| fail(&new, &error))?;
+    if let Err(error) = fs::rename(&new, folder) {
+        if is_missing {
+            // Each start would try it in vain.
+            remove(&new)?;
+        }
+        return Err(cannot_replace(folder, &error, BELOW));
+    }
     home::sync_parent(folder)?;
     // The next start tries it again.
     if let Err(error) = remove(&beside(folder, RESTORING)) {
@@ -148,7 +158,8 @@ pub(super) fn finish_restore(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let new = beside(folder, RESTORING);
-    fs::rename(&new, folder).map_err(|error| fail(&new, &error))?;
+    let unmount = "unmount it, so that the copy of an interrupted restore can take its place";
+    fs::rename(&new, folder).map_err(|error| cannot_replace(folder, &error, unmount))?;
     tracing::warn!(
         "{}: the restore of a snapshot was interrupted before its last step, which is done now",
         folder.display()
@@ -166,6 +177,17 @@ fn is_half_done(folder: &Path) -> Result<bool> {
 pub fn beside(folder: &Path, what: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     folder.with_file_name(format!("{name}.{what}"))
+}
+
+/// Returns the error of a rename to or from `folder`, with the remedy `fix` if it is a mount point.
+pub(super) fn cannot_replace(folder: &Path, error: &io::Error, fix: &str) -> Error {
+    match error.kind() {
+        io::ErrorKind::ResourceBusy => Error::Refused(format!(
+            "{} is a mount point, which a restore cannot replace; fix: {fix}",
+            folder.display()
+        )),
+        _ => fail(folder, error),
+    }
 }
 
 fn fail(path: &Path, error: &io::Error) -> Error {

@@ -1,13 +1,15 @@
 //! The names of the trees, in files and in the documentation. Files that are written again.
 
+mod removed;
 pub(super) mod replaced;
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::{Tree, home};
+use super::{Tree, home, snapshot};
 
 /// Returns the trees that the table of `docs/internals/data-format.md` names, in its order.
 fn documented() -> Vec<String> {
@@ -50,4 +52,14 @@ fn a_file_is_written_again_with_its_holes() {
     assert_eq!(content.len() as u64, LENGTH);
     assert!(content.starts_with(b"begin") && content.ends_with(b"end"));
     assert!(content[content.len() / 2..].starts_with(b"middle"));
+}
+
+/// No test may mount anything. This is the error that the system gives then.
+#[test]
+fn restore_over_a_mount_point_names_the_fix() {
+    let folder = Path::new("/mnt/metadata");
+    let busy = io::Error::from(io::ErrorKind::ResourceBusy);
+    let error = snapshot::cannot_replace(folder, &busy, "unmount it").to_string();
+    assert!(error.contains("/mnt/metadata is a mount point"), "{error}");
+    assert!(error.ends_with("; fix: unmount it"), "{error}");
 }

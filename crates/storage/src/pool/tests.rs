@@ -267,3 +267,37 @@ async fn parked_content_leaves_room_for_other_jobs() {
     assert!(before.load(Ordering::SeqCst) <= PARKING_JOBS);
     assert_eq!(read.load(Ordering::SeqCst), 40);
 }
+
+/// A file system that hangs takes one thread, however many callers ask about it and give up.
+#[tokio::test]
+async fn a_job_that_hangs_keeps_others_of_its_kind_out_of_the_pool() {
+    let options = PoolOptions {
+        threads: 2,
+        queue: 1,
+        ..PoolOptions::default()
+    };
+    let (pool, single) = (Pool::start(options).unwrap(), Single::default());
+    let (open, opened) = mpsc::channel::<()>();
+    let hangs = move || {
+        let _ = opened.recv();
+        Ok(())
+    };
+    let mut first = Box::pin(pool.run_single(&single, hangs));
+    assert!(!futures_poll_once(first.as_mut()).await);
+    drop(first);
+    let begun = Arc::new(AtomicUsize::new(0));
+    for _ in 0..5 {
+        let begun = begun.clone();
+        let next = move || {
+            begun.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        };
+        let mut next = Box::pin(pool.run_single(&single, next));
+        assert!(!futures_poll_once(next.as_mut()).await);
+    }
+    // A job comes after those that were admitted before it.
+    assert_eq!(pool.run(|| Ok(7)).await.unwrap(), 7);
+    assert_eq!(begun.load(Ordering::SeqCst), 0);
+    open.send(()).unwrap();
+    assert_eq!(pool.run_single(&single, || Ok(8)).await.unwrap(), 8);
+}

@@ -22,7 +22,8 @@ pub struct Mention {
     pub block: BlockRef,
     /// The number of mentions in payloads, which is the number of references.
     pub times: u64,
-    /// The first eight of the rows.
+    /// Eight of the rows at most, in their order. They are in as many partitions as possible: each tells of
+    /// other replicas that may have the block.
     pub rows: Vec<RowKey>,
 }
 
@@ -94,11 +95,23 @@ fn add(found: &mut BTreeMap<BlockHash, Mention>, key: &[u8], block: &BlockRef) -
         rows: Vec::new(),
     });
     mention.times += 1;
-    if mention.rows.len() < MAX_ROWS {
-        let row = codec::row_of_key(key)?;
-        if mention.rows.last() != Some(&row) {
-            mention.rows.push(row);
-        }
+    let row = codec::row_of_key(key)?;
+    if mention.rows.last() != Some(&row) && has_room(&mut mention.rows, row.partition) {
+        mention.rows.push(row);
     }
     Ok(())
+}
+
+/// Makes room for a row of this partition, which is the last one so far, if there are rows enough already: a
+/// partition that has several of them gives up its last one. Returns true if there is room.
+fn has_room(rows: &mut Vec<RowKey>, partition: PartitionId) -> bool {
+    if rows.len() < MAX_ROWS {
+        return true;
+    }
+    if rows.last().is_some_and(|last| last.partition == partition) {
+        return false;
+    }
+    let is_second = |two: &[RowKey]| matches!(two, [a, b] if a.partition == b.partition);
+    let surplus = rows.windows(2).rposition(is_second);
+    surplus.map(|before| rows.remove(before + 1)).is_some()
 }

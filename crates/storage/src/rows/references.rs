@@ -112,7 +112,17 @@ pub(super) fn compare(
 ) -> Result<()> {
     let mut wanted = mentions(txn, part)?;
     let mut differences = BTreeMap::new();
-    crate::blocks::scan_references(txn, part, &mut |hash, counted| {
+    crate::blocks::scan_references(txn, part, &mut |key, entry| {
+        let (hash, counted) = match entry {
+            // The first pass has reported it.
+            Err(Error::Damaged(_)) => {
+                if let Ok(hash) = <[u8; 32]>::try_from(key) {
+                    wanted.remove(&BlockHash(hash));
+                }
+                return Ok(Flow::Continue);
+            }
+            entry => entry?,
+        };
         let wanted = wanted.remove(&hash).unwrap_or(0);
         if wanted != counted || wanted == 0 {
             differences.insert(hash, (wanted, Some(counted)));

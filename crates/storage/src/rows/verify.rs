@@ -35,7 +35,7 @@ pub struct Report {
     pub rows: u64,
     /// The number of references of payloads to blocks.
     pub references: u64,
-    /// The number of blocks in the index.
+    /// The number of blocks in the index, with those whose entry is damaged.
     pub blocks: u64,
     /// The number of inconsistencies.
     pub problems: u64,
@@ -331,9 +331,16 @@ impl Verifier<'_> {
     /// Checks that each block of the index has exactly the references that payloads make.
     fn check_blocks(&mut self) -> Result<()> {
         let (report, references) = (&mut self.report, &mut self.references);
-        crate::blocks::scan_references(self.txn, &(0..=u16::MAX), &mut |hash, counted| {
+        crate::blocks::scan_references(self.txn, &(0..=u16::MAX), &mut |key, entry| {
             report.blocks += 1;
-            references.subtract_counted(&hash, counted);
+            match entry {
+                Ok((hash, counted)) => references.subtract_counted(&hash, counted),
+                Err(error @ Error::Damaged(_)) => report.add_problem(|| {
+                    let block = hex::encode(key);
+                    format!("block {block}: {error}; fix: archipel metadata rebuild-blocks")
+                }),
+                Err(error) => return Err(error),
+            }
             Ok(Flow::Continue)
         })?;
         let is_whole = report.damaged.is_empty();

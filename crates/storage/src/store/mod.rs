@@ -35,7 +35,7 @@ pub use rebuild::Rebuilt;
 use crate::blocks::{BlockAppender, BlockOptions, Blocks, Pin};
 use crate::engine::{JournalStatus, Result};
 use crate::error::Error;
-use crate::pool::{Pool, guarded};
+use crate::pool::{Pool, Single, guarded};
 use crate::row::{BlockRef, Row, RowKey};
 use crate::rows::{Report, RowReader, RowTxn};
 use batch::Core;
@@ -58,6 +58,8 @@ struct Inner {
     threads: Threads,
     read_path: ReadPath,
     boot: Boot,
+    /// Questions about the state of the store.
+    asking: Single,
 }
 
 /// The state of a store.
@@ -115,6 +117,7 @@ impl Store {
             threads: options.threads,
             read_path: ReadPath::default(),
             boot,
+            asking: Single::default(),
         })))
     }
 
@@ -268,7 +271,8 @@ impl Store {
         self.read(|rows| rows.highest_stamp()).await
     }
 
-    /// Returns the state of the store.
+    /// Returns the state of the store. It asks the file system of the metadata. The next call waits
+    /// while that hangs, so give it a time limit.
     pub async fn status(&self) -> Result<Status> {
         let inner = self.0.clone();
         let status = move || {
@@ -283,7 +287,7 @@ impl Store {
                 waiting: inner.committer.waiting(),
             })
         };
-        self.0.pool.run(status).await
+        self.0.pool.run_single(&self.0.asking, status).await
     }
 
     /// Returns the store's counts since it was opened.

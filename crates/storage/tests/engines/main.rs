@@ -9,6 +9,7 @@ mod conformance;
 mod files;
 mod fixture;
 mod full;
+mod interrupted;
 mod lmdb;
 mod memory;
 mod model;
@@ -80,6 +81,13 @@ for_all_engines! {
         a_copy_that_is_being_made_stays,
         an_interrupted_restore_can_be_repeated,
         the_next_start_finishes_an_interrupted_restore,
+        a_restore_that_fails_in_its_last_step_leaves_nothing,
         remains_of_snapshots_and_restores_are_removed;
+    interrupted:
+        an_opening_finishes_an_interrupted_restore,
+        an_interrupted_restore_can_be_repeated_over_an_empty_folder,
+        an_incomplete_snapshot_is_not_restored,
+        a_restore_that_cannot_move_the_folder_leaves_no_copy,
+        a_restore_that_fails_keeps_the_copy_of_an_interrupted_one;
     model: random_transactions_match_a_map;
 }

@@ -11,7 +11,7 @@ use archipel_storage::engine::{
     open, snapshot,
 };
 
-use crate::fixture::{ALL, Fixture, entries, error_of, get, put};
+use crate::fixture::{ALL, Fixture, entries, error_of, get, keys, put};
 
 /// A source that can be read in part.
 struct Unreadable;
@@ -95,16 +95,16 @@ pub fn a_copy_that_is_being_made_stays(fixture: &Fixture) {
 }
 
 /// The folders of a store that has changed since its snapshot.
-struct Changed {
-    kind: EngineKind,
-    current: PathBuf,
-    snapshots: PathBuf,
-    snapshot: PathBuf,
-    kept: PathBuf,
+pub struct Changed {
+    pub kind: EngineKind,
+    pub current: PathBuf,
+    pub snapshots: PathBuf,
+    pub snapshot: PathBuf,
+    pub kept: PathBuf,
 }
 
 impl Changed {
-    fn new(kind: EngineKind, folder: &Path) -> Changed {
+    pub fn new(kind: EngineKind, folder: &Path) -> Changed {
         let (current, snapshots) = (folder.join("metadata"), folder.join("snapshots"));
         let changed = Changed {
             kind,
@@ -120,17 +120,17 @@ impl Changed {
         changed
     }
 
-    fn open(&self, folder: &Path) -> std::sync::Arc<dyn Engine> {
+    pub fn open(&self, folder: &Path) -> std::sync::Arc<dyn Engine> {
         open(self.kind, folder, &EngineOptions::default()).unwrap()
     }
 
-    fn assert_value(&self, folder: &Path, expected: &str) {
+    pub fn assert_value(&self, folder: &Path, expected: &str) {
         let value = get(&*self.open(folder), Tree::Rows, b"k").unwrap();
         assert_eq!(value, expected.as_bytes());
     }
 
     /// Goes as far as a restore of `source` that is interrupted between its two last steps. Returns its copy.
-    fn restore_half(&self, source: &Path) -> PathBuf {
+    pub fn restore_half(&self, source: &Path) -> PathBuf {
         let copy = snapshot::beside(&self.current, "restoring");
         self.open(source).snapshot_to(&copy).unwrap();
         fs::rename(&self.current, &self.kept).unwrap();
@@ -164,6 +164,24 @@ pub fn the_next_start_finishes_an_interrupted_restore(fixture: &Fixture) {
     store.assert_value(&store.current, "before");
     store.assert_value(&store.kept, "after");
     assert!(!copy.exists());
+}
+
+/// No folder can take the place of a link. A start must not try it again and again.
+pub fn a_restore_that_fails_in_its_last_step_leaves_nothing(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
+        return;
+    };
+    let store = Changed::new(kind, folder);
+    let empty = folder.join("empty");
+    fs::remove_dir_all(&store.current).unwrap();
+    fs::create_dir(&empty).unwrap();
+    std::os::unix::fs::symlink(&empty, &store.current).unwrap();
+    let options = EngineOptions::default();
+    let restored = snapshot::restore(&store.snapshot, &store.current, &store.kept, &options);
+    error_of(restored);
+    assert!(!snapshot::beside(&store.current, "restoring").exists());
+    snapshot::remove_remains(&store.snapshots, &store.current).unwrap();
+    store.assert_value(&store.snapshot, "before");
 }
 
 pub fn remains_of_snapshots_and_restores_are_removed(fixture: &Fixture) {
@@ -239,4 +257,27 @@ fn the_map_of_a_copy_need_not_hold_long_values() {
     fill(&*open(EngineKind::Sqlite, &other));
     convert(&other, EngineKind::Lmdb, &options, &mut |_| {}).unwrap();
     assert_filled(&*open(EngineKind::Lmdb, &other));
+}
+
+/// The pages of a copy may be filled less well than those of its source. So a copy may need more room than its source
+/// may take.
+#[test]
+fn the_map_of_a_copy_has_no_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let limited = EngineOptions {
+        map_bytes: Some(8 << 20),
+        ..EngineOptions::default()
+    };
+    let [current, copy, large] = ["metadata", "copy", "large"].map(|name| folder.path().join(name));
+    let options = EngineOptions::default();
+    let source = open(EngineKind::Sqlite, &large, &options).unwrap();
+    let mut txn = source.write().unwrap();
+    for i in 0..PAYLOADS {
+        txn.put(Tree::Rows, &i.to_be_bytes(), &[7; 4096]).unwrap();
+    }
+    txn.commit(Durability::Buffered).unwrap();
+    let engine = open(EngineKind::Lmdb, &current, &limited).unwrap();
+    engine.copy_to(&*source.read().unwrap(), &copy).unwrap();
+    let copied = open(EngineKind::Lmdb, &copy, &options).unwrap();
+    assert_eq!(keys(&*copied, Tree::Rows).len(), PAYLOADS as usize);
 }

@@ -11,12 +11,10 @@ use crate::disk::FileDisk;
 use crate::pool::PoolOptions;
 
 fn threaded(disks: Vec<Arc<dyn Disk>>, engine: &Arc<MemoryEngine>) -> Arc<Blocks> {
-    let configs = disks.into_iter().zip(1..).map(|(disk, id)| DiskConfig {
-        id,
-        disk,
-        draining: false,
-        capacity_bytes: None,
-    });
+    let configs = disks
+        .into_iter()
+        .zip(1..)
+        .map(|(disk, id)| DiskConfig::new(id, disk));
     let pool = Pool::start(PoolOptions {
         threads: 4,
         queue: 8,

@@ -67,10 +67,8 @@ async fn reserve_and_capacity_limit_a_disk() {
         let disk = Arc::new(MemoryDisk::new());
         disk.set_capacity(Some(1 << 30));
         let config = DiskConfig {
-            id: 1,
-            disk,
-            draining: false,
             capacity_bytes,
+            ..DiskConfig::new(1, disk)
         };
         let options = BlockOptions {
             reserve_bytes,
@@ -284,12 +282,7 @@ async fn blocks_of_a_removed_disk_are_missing_until_uploaded_again() {
     let mut world = World::new(2);
     let refs = put_many(&world, 0..40).await;
     let gone = disks_used(&world)[0];
-    let config = DiskConfig {
-        id: 2,
-        disk: world.disks[1].clone(),
-        draining: false,
-        capacity_bytes: None,
-    };
+    let config = DiskConfig::new(2, world.disks[1].clone());
     let configs = vec![config];
     let (engine, pool) = (world.engine.clone(), Pool::inline());
     world.blocks = Blocks::open(engine, configs, options(), pool, Start::Unclean).unwrap();
@@ -313,12 +306,7 @@ async fn a_disk_of_another_store_is_refused() {
     let world = World::new(2);
     put_many(&world, 0..10).await;
     let open = |id, owner, start| {
-        let config = DiskConfig {
-            id,
-            disk: world.disks[0].clone(),
-            draining: false,
-            capacity_bytes: None,
-        };
+        let config = DiskConfig::new(id, world.disks[0].clone());
         let options = BlockOptions { owner, ..options() };
         let engine = Arc::new(MemoryEngine::new());
         Blocks::open(engine, vec![config], options, Pool::inline(), start).map(|_| ())
@@ -335,12 +323,7 @@ async fn a_disk_of_another_store_is_refused() {
     // It is not taken over before rows refer to its blocks.
     assert!(open(1, Id([8; 16]), Start::Unclean).is_err());
     let twice = vec![world.disks[1].clone(); 2];
-    let configs = twice.into_iter().map(|disk| DiskConfig {
-        id: 2,
-        disk,
-        draining: false,
-        capacity_bytes: None,
-    });
+    let configs = twice.into_iter().map(|disk| DiskConfig::new(2, disk));
     let engine = world.engine.clone();
     let twice = Blocks::open(
         engine,

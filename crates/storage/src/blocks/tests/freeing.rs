@@ -4,12 +4,7 @@ use super::*;
 use crate::disk::{Disk, FileDisk};
 
 fn on_files(folder: &std::path::Path, engine: &Arc<MemoryEngine>, start: Start) -> Arc<Blocks> {
-    let config = DiskConfig {
-        id: 1,
-        disk: Arc::new(FileDisk::open(folder).unwrap()),
-        draining: false,
-        capacity_bytes: None,
-    };
+    let config = DiskConfig::new(1, Arc::new(FileDisk::open(folder).unwrap()));
     let options = BlockOptions {
         segment_bytes: 4 << 20,
         preallocate_bytes: 1 << 20,

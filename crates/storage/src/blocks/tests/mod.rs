@@ -7,6 +7,7 @@ mod life;
 mod model;
 
 mod records;
+mod removable;
 mod repair;
 mod start_time;
 mod startup_gc;
@@ -47,12 +48,10 @@ fn open(
     disks: &[Arc<MemoryDisk>],
     start: Start,
 ) -> Result<Arc<Blocks>> {
-    let configs = disks.iter().enumerate().map(|(number, disk)| DiskConfig {
-        id: number as u16 + 1,
-        disk: disk.clone(),
-        draining: false,
-        capacity_bytes: None,
-    });
+    let configs = disks
+        .iter()
+        .enumerate()
+        .map(|(number, disk)| DiskConfig::new(number as u16 + 1, disk.clone()));
     Blocks::open(
         engine.clone(),
         configs.collect(),

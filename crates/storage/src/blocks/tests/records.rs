@@ -120,12 +120,7 @@ async fn compression_can_be_switched_off() {
     assert!(world.blocks.counters().saved_bytes.get() > 40_000);
     assert!(world.blocks.counters().written_bytes.get() < 10_000);
 
-    let config = DiskConfig {
-        id: 1,
-        disk: Arc::new(MemoryDisk::new()),
-        draining: false,
-        capacity_bytes: None,
-    };
+    let config = DiskConfig::new(1, Arc::new(MemoryDisk::new()));
     let options = BlockOptions {
         compression_level: None,
         ..options()

@@ -27,11 +27,8 @@ async fn a_read_finds_every_flipped_bit_of_the_content() {
         world.read(block).await.unwrap();
     }
     assert_eq!(world.blocks.damaged().len(), 2);
-    let counted: u64 = refs
-        .iter()
-        .map(|block| u64::from(located(&world, block).stored))
-        .sum();
-    assert_eq!(world.blocks.counters().damaged.get(), counted);
+    // Each of them was read thousands of times.
+    assert_eq!(world.blocks.counters().damaged.get(), 2);
 }
 
 #[tokio::test]

@@ -28,12 +28,7 @@ fn start_time_with_many_gaps() {
     .unwrap();
     let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&folder.path().join("blocks")).unwrap());
     let open = |start, pool: &Pool| {
-        let config = DiskConfig {
-            id: 1,
-            disk: disk.clone(),
-            draining: false,
-            capacity_bytes: None,
-        };
+        let config = DiskConfig::new(1, disk.clone());
         let options = BlockOptions::default();
         Blocks::open(engine.clone(), vec![config], options, pool.clone(), start).unwrap()
     };

@@ -187,12 +187,7 @@ pub(super) fn open_on(
     pool: Pool,
     start: Start,
 ) -> Arc<Blocks> {
-    let config = DiskConfig {
-        id: 1,
-        disk,
-        draining: false,
-        capacity_bytes: None,
-    };
+    let config = DiskConfig::new(1, disk);
     Blocks::open(engine, vec![config], options(), pool, start).unwrap()
 }
 

@@ -61,6 +61,22 @@ fn a_failed_write_in_a_checkpoint_is_tried_again() {
     assert!(copied > u64::try_from(CHECKPOINT_FRAMES).unwrap() * 4000);
 }
 
+/// A sync commits something by itself, and so brings about the checkpoint that an earlier commit could not finish.
+#[test]
+fn a_sync_tells_that_its_checkpoint_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sqlite").join(DATA_FILE);
+    let engine = open(folder.path());
+    let large = begin_large(&engine);
+    let replaced = Replaced::unwritable(descriptor(&file));
+    large.commit(Durability::Buffered).unwrap();
+    drop(replaced);
+    let replaced = Replaced::new(descriptor(&file), "/dev/null");
+    let synced = engine.sync();
+    drop(replaced);
+    assert_final(&engine, synced);
+}
+
 /// The checkpoint's pages are lost, and only the log still has them.
 #[test]
 fn after_a_failed_checkpoint_the_log_is_left_to_the_next_start() {

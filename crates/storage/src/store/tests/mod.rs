@@ -59,12 +59,7 @@ impl Parts {
     pub fn options(&self) -> StoreOptions {
         StoreOptions {
             engine: self.engine.clone(),
-            disks: vec![DiskConfig {
-                id: 1,
-                disk: self.disk.clone(),
-                draining: false,
-                capacity_bytes: None,
-            }],
+            disks: vec![DiskConfig::new(1, self.disk.clone())],
             blocks: BlockOptions {
                 owner: Id::default(),
                 segment_bytes: 1 << 20,

@@ -92,6 +92,21 @@ fn a_rebuilt_index_counts_references_to_lost_blocks() {
     assert_clean(&store);
 }
 
+/// A lost block has no place. So nothing is to be freed there, and nothing is left to the next start.
+#[test]
+fn a_lost_block_that_no_row_refers_to_any_more_leaves_nothing_over() {
+    let parts = Parts::new();
+    let store = parts.open();
+    write(&store, "a", 1, &[1]);
+    let (empty, rebuilt) = lose_disk(parts, store);
+    assert_eq!(rebuilt.missing, 1);
+    let store = empty.open();
+    let gone = key("a");
+    block_on(store.transact(Durability::Fsync, move |txn| txn.forget(&gone))).unwrap();
+    block_on(store.close()).unwrap();
+    assert!(store.blocks().startup_gc_is_done());
+}
+
 /// A row whose block is lost moves to another key, as an older version of an object does.
 #[test]
 fn a_row_without_its_block_can_be_taken_over() {
@@ -156,12 +171,7 @@ fn a_disk_that_was_away_during_a_rebuild_comes_back_whole() {
     let second = Arc::new(MemoryDisk::new());
     let on_both = || {
         let mut options = parts.options();
-        options.disks.push(DiskConfig {
-            id: 2,
-            disk: second.clone(),
-            draining: false,
-            capacity_bytes: None,
-        });
+        options.disks.push(DiskConfig::new(2, second.clone()));
         options
     };
     // The second disk is new when it is added.

@@ -42,6 +42,31 @@ fn mentions_finds_the_rows_of_a_block() {
     assert_eq!(mentions(&store, Some(2), blocks[0].hash), []);
 }
 
+/// Many rows of one partition refer to a block. Those of other partitions are named all the same: only their
+/// replicas may have a good copy.
+#[test]
+fn rows_of_one_partition_do_not_hide_those_of_others() {
+    let store = Parts::new().open();
+    let block = write(&store, "row 00", 1, &[1])[0];
+    let partition_and_name = (1..12).map(|number| (3, format!("row {number:02}")));
+    let elsewhere =
+        [(4, "a"), (4, "b"), (5, "a")].map(|(partition, name)| (partition, name.into()));
+    for (partition, name) in partition_and_name.chain(elsewhere) {
+        let row_key = RowKey {
+            partition: PartitionId(partition),
+            ..key(&name)
+        };
+        let row = with_blocks(2, vec![block]);
+        let set = store.transact(Durability::Fsync, move |txn| txn.set(&row_key, &row));
+        block_on(set).unwrap();
+    }
+    let found = mentions(&store, None, block.hash);
+    let named = found[0].rows.iter().map(|row| row.partition.0);
+    assert_eq!(found[0].times, 15);
+    assert_eq!(named.collect::<Vec<_>>(), [3, 3, 3, 3, 3, 3, 4, 5]);
+    assert!(found[0].rows.is_sorted());
+}
+
 /// A good copy replaces a damaged one, and the references stay.
 #[test]
 fn a_good_copy_replaces_a_damaged_one() {
@@ -130,6 +155,33 @@ fn lost_blocks_are_named_among_many() {
         "{:?}",
         report.told
     );
+}
+
+/// The entry of one block in the index is damaged. It is reported, and so is what is wrong behind it.
+#[test]
+fn a_damaged_entry_of_a_block_does_not_end_the_verification() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1, 2, 3]);
+    block_on(store.close()).unwrap();
+    drop(store);
+    let mut hashes: Vec<_> = blocks.iter().map(|block| block.hash).collect();
+    hashes.sort_unstable();
+    let mut txn = parts.engine.write().unwrap();
+    let entry = txn.get(Tree::Blocks, hashes[0].as_bytes()).unwrap();
+    let mut entry = entry.unwrap().to_vec();
+    entry.pop();
+    txn.put(Tree::Blocks, hashes[0].as_bytes(), &entry).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    lose(&*parts.engine, &hashes[2]);
+    let report = block_on(parts.open().verify()).unwrap();
+    assert_eq!(report.lacking, [hashes[2]]);
+    assert_eq!(
+        (report.problems, report.blocks, report.references),
+        (2, 2, 3)
+    );
+    let told = &report.told[0];
+    assert!(told.contains(&hashes[0].to_string()) && told.contains("rebuild-blocks"));
 }
 
 /// The index counts more references than rows make, for a block in use and for an unused one.

@@ -115,12 +115,7 @@ fn a_new_row_cannot_refer_to_a_block_on_a_failed_disk() {
     let parts = Parts::new();
     let second = Arc::new(MemoryDisk::new());
     let mut options = parts.options();
-    options.disks.push(DiskConfig {
-        id: 2,
-        disk: second.clone(),
-        draining: false,
-        capacity_bytes: None,
-    });
+    options.disks.push(DiskConfig::new(2, second.clone()));
     second.set_capacity(Some(0));
     let store = Store::open(options).unwrap();
     let blocks = write(&store, "a", 1, &[1]);

@@ -1,0 +1,36 @@
+//! If a disk may be removed, while rows and uploads come and go.
+
+use super::startup_gc::{Hooked, open_on};
+use super::*;
+
+/// A row refers to an uploaded block just after the index was looked at, and the upload ends before the records that
+/// are kept for uploads are looked at. A freeing pass between the two would make the block look as if it was nowhere.
+#[tokio::test]
+async fn a_block_that_goes_from_an_upload_to_a_row_keeps_its_disk() {
+    let engine = Arc::new(MemoryEngine::new());
+    let hooked = Hooked::new(&engine);
+    let disk = Arc::new(MemoryDisk::new());
+    let blocks = open_on(hooked.clone(), disk, Pool::inline(), Start::Clean);
+    let upload = blocks.appender();
+    let block = upload.append(noise(1, 3000)).await.unwrap();
+    upload.sync().await.unwrap();
+    blocks.set_draining(1, true).unwrap();
+    let ending = Arc::new(Mutex::new((Some(upload), None)));
+    let (meanwhile, ends) = (blocks.clone(), ending.clone());
+    *hooked.after.lock() = Some(Box::new(move || {
+        let mut txn = engine.write().unwrap();
+        let mut change = meanwhile.change();
+        change.retain(&mut *txn, &block).unwrap();
+        txn.commit(Durability::Fsync).unwrap();
+        let mut ending = ends.lock();
+        ending.1 = Some(change);
+        // To drop them begins a freeing pass. It would wait for another one, in this thread for ever.
+        if meanwhile.reclaiming.try_lock().is_some() {
+            *ending = (None, None);
+        }
+    }));
+    assert!(!blocks.is_disk_empty(1).unwrap(), "a row refers to it");
+    *ending.lock() = (None, None);
+    assert_eq!(blocks.pinned(), 0);
+    assert!(!blocks.is_disk_empty(1).unwrap());
+}
