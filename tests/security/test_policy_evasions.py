@@ -116,6 +116,13 @@ def test_tags_that_a_copy_takes_over_meet_conditions(user, s3, bucket):  # noqa:
     copy(limited, "internal", "to")
     with denied():
         copy(limited, "public", "to")
+    # The request itself gives no tags. So a condition on PutObject sees none.
+    limited = user(statement("Allow", "s3:*"), statement("Deny", "s3:PutObject", StringEquals=public))
+    copy(limited, "public", "to")
+    untagged = {"s3:RequestObjectTag/class": "true"}
+    limited = user(statement("Allow", "s3:*"), statement("Deny", "s3:PutObject", Null=untagged))
+    with denied():
+        copy(limited, "public", "to")
     locked = {"s3:ExistingObjectTag/locked": "yes"}
     limited = user(statement("Allow", "s3:*"), statement("Deny", "s3:PutObjectTagging", StringEquals=locked))
     copy(limited, "internal", "to")
@@ -135,6 +142,9 @@ def test_tags_of_a_new_bucket_need_the_right_to_tag(user):  # noqa: F811
     limited = user(statement("Allow", "s3:*"), statement("Deny", "s3:TagResource", StringEquals=one))
     with denied():
         create(limited, "1")
+    hidden = {"Tags": [{"Key": "x", "Value": "1"}, {"Key": "X", "Value": "2"}]}
+    with denied():
+        limited.create_bucket(Bucket="with-tags", CreateBucketConfiguration=hidden)
     create(limited, "2")
     limited.delete_bucket(Bucket="with-tags")
 

@@ -68,8 +68,8 @@ impl Context {
         }
     }
 
-    /// Adds the value of a tag to a key that ends with the tag's name. Tags of objects may have
-    /// names that differ in case only, so that such a key has several values.
+    /// Adds the value of a tag to a key that ends with the tag's name. Tags of objects and buckets
+    /// may have names that differ in case only, so that such a key has several values.
     pub fn add(&mut self, key: &str, value: impl Into<String>) {
         let (lower, value, spelling) = (key.to_ascii_lowercase(), value.into(), spelling(key));
         match self.0.iter_mut().find(|other| other.key == lower) {
@@ -85,14 +85,9 @@ impl Context {
         }
     }
 
-    /// Returns the values of a key, which is in lower case; `None` if it is absent.
-    pub(crate) fn get(&self, key: &str) -> Option<&[String]> {
-        let found = self.0.iter().find(|other| other.key == key);
-        found.map(|entry| entry.values.as_slice())
-    }
-
-    /// Returns the same for a condition that spells the key so. If one of several tags has exactly
-    /// that name, the others do not count: a second tag must not decide about the first.
+    /// Returns the values of a key, which is in lower case, for a policy that spells it so; `None`
+    /// if it is absent. If one of several tags has exactly that name, the others do not count: a
+    /// second tag must not decide about the first.
     pub(crate) fn get_spelled(&self, key: &str, spelled: &str) -> Option<Cow<'_, [String]>> {
         let entry = self.0.iter().find(|other| other.key == key)?;
         let is_exact = |one: &String| one == spelled;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::context::Context;
+use crate::context::{Context, spelling};
 
 /// A piece of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,11 +155,32 @@ pub struct Template {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Part {
     Tokens(Vec<Token>),
-    /// A variable: the condition key in lower case, and the text if the key is absent.
-    Variable {
-        key: String,
-        default: Option<String>,
-    },
+    Variable(Variable),
+}
+
+/// A policy variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Variable {
+    /// The condition key, in lower case.
+    key: String,
+    /// Its spelling, which tells apart tags whose names differ in case only.
+    spelling: String,
+    /// The text if the key is absent.
+    default: Option<String>,
+}
+
+impl Variable {
+    /// Returns the value in a request; `None` without one. A key with several values is no text.
+    fn value<'a>(&'a self, context: &'a Context) -> Option<Cow<'a, str>> {
+        match context.get_spelled(&self.key, &self.spelling) {
+            Some(Cow::Borrowed([value])) => Some(value.into()),
+            Some(Cow::Owned(values)) if values.len() == 1 => {
+                values.into_iter().next().map(Cow::Owned)
+            }
+            Some(_) => None,
+            None => self.default.as_deref().map(Cow::Borrowed),
+        }
+    }
 }
 
 /// What in a text has a meaning of its own.
@@ -185,9 +206,9 @@ impl Template {
                 rest.next();
                 match variable(&mut rest)? {
                     Inner::Literal(letter) => tokens.push(Token::Char(letter)),
-                    Inner::Variable(part) => {
+                    Inner::Variable(variable) => {
                         parts.push(Part::Tokens(std::mem::take(&mut tokens)));
-                        parts.push(part);
+                        parts.push(Part::Variable(variable));
                     }
                 }
             } else if syntax.wildcards {
@@ -204,7 +225,7 @@ impl Template {
     pub fn is_fixed(&self) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Tokens(tokens) => tokens.iter().all(|t| matches!(t, Token::Char(_))),
-            Part::Variable { .. } => false,
+            Part::Variable(_) => false,
         })
     }
 
@@ -226,13 +247,8 @@ impl Template {
                     left = left.checked_sub(fixed)?;
                     all.extend_from_slice(tokens);
                 }
-                Part::Variable { key, default } => {
-                    let text = match (context.get(key), default) {
-                        (Some([value]), _) => value,
-                        (None, Some(default)) => default,
-                        // A key with several values is no text.
-                        _ => return None,
-                    };
+                Part::Variable(variable) => {
+                    let text = variable.value(context)?;
                     left = left.checked_sub(text.chars().count())?;
                     all.extend(text.chars().map(Token::Char));
                 }
@@ -245,7 +261,15 @@ impl Template {
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Tokens(_) => None,
-            Part::Variable { key, .. } => Some(key.as_str()),
+            Part::Variable(variable) => Some(variable.key.as_str()),
+        })
+    }
+
+    /// Returns true if each variable has a value in a request.
+    pub fn has_values(&self, context: &Context) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Tokens(_) => true,
+            Part::Variable(variable) => variable.value(context).is_some(),
         })
     }
 
@@ -259,7 +283,7 @@ impl Template {
     pub fn widest(&self) -> Vec<Token> {
         let parts = self.parts.iter().flat_map(|part| match part {
             Part::Tokens(tokens) => tokens.clone(),
-            Part::Variable { .. } => vec![Token::Any],
+            Part::Variable(_) => vec![Token::Any],
         });
         parts.collect()
     }
@@ -268,7 +292,7 @@ impl Template {
 enum Inner {
     /// `${*}`, `${?}` and `${$}` stand for the character.
     Literal(char),
-    Variable(Part),
+    Variable(Variable),
 }
 
 /// Reads what follows `${`: `key}` or `key, 'default'}`.
@@ -301,8 +325,9 @@ fn variable(rest: &mut Peekable<Chars<'_>>) -> Result<Inner, String> {
     if key.is_empty() || !key.contains(':') || !key.chars().all(plain) {
         return Err(format!("{key:?} is no policy variable"));
     }
-    Ok(Inner::Variable(Part::Variable {
+    Ok(Inner::Variable(Variable {
         key: key.to_ascii_lowercase(),
+        spelling: spelling(key),
         default,
     }))
 }

@@ -277,7 +277,12 @@ impl Statement {
         };
         match &self.resources {
             Listed::Is(templates) => any(templates),
-            Listed::Not(templates) => !any(templates),
+            // A variable without a value excludes nothing. An exclusion that is not known must not
+            // widen what is allowed.
+            Listed::Not(templates) => {
+                let known = |template: &Template| template.has_values(context);
+                !any(templates) && (self.effect == Effect::Deny || templates.iter().all(known))
+            }
         }
     }
 

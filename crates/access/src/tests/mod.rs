@@ -8,6 +8,7 @@ mod malformed;
 mod properties;
 mod reference;
 mod rules;
+mod variables;
 
 use crate::{Action, Context, Decision, Grants, Inputs, Policy, Principal, Request, decide};
 

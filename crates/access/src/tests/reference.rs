@@ -83,7 +83,12 @@ fn matches(statement: &Value, asked: &Asked<'_>, variables: bool) -> bool {
         patterns.any(|pattern| like(&pattern, asked.resource))
     };
     let resource = match statement.get("NotResource") {
-        Some(not) => !of_resource(not),
+        // An exclusion that is not known allows nothing.
+        Some(not) => {
+            let mut patterns = texts(not).into_iter();
+            let known = patterns.all(|p| fill(&p, asked, variables).is_some());
+            !of_resource(not) && (statement["Effect"] == "Deny" || known)
+        }
         None => of_resource(&statement["Resource"]),
     };
     principal && action && resource && conditions(&statement["Condition"], asked, variables)

@@ -330,7 +330,11 @@ fn public_means_everybody_without_a_fixed_place_or_name() {
 fn key_without_values_is_absent() {
     let mut context = Context::of(user("AK1"));
     context.set_all("s3:RequestObjectTagKeys", [String::from("team")]);
-    assert!(context.get("s3:requestobjecttagkeys").is_some());
+    assert!(
+        context
+            .iter()
+            .any(|(key, _)| key == "s3:requestobjecttagkeys")
+    );
     context.set_all("s3:RequestObjectTagKeys", []);
     let allows = |condition: &str| {
         let text = format!(

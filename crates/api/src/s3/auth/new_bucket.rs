@@ -27,7 +27,7 @@ pub(super) fn describe_tags(context: &mut Context, tags: &Tags) {
         return;
     }
     for (name, value) in tags {
-        context.set(&format!("aws:RequestTag/{name}"), value);
+        context.add(&format!("aws:RequestTag/{name}"), value);
     }
     let names = tags.iter().map(|(name, _)| name.clone());
     context.set_all("aws:TagKeys", names);

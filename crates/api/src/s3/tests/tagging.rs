@@ -172,6 +172,11 @@ async fn policies_see_the_tags_that_a_bucket_is_given() {
     };
     assert_eq!(tag("a", "yes").await.status, 204);
     assert_eq!(tag("a", "no").await.status, 403);
+    // A second tag whose name differs in case does not hide it.
+    let both = "<TagResourceRequest><Tags><Tag><Key>a</Key><Value>no</Value></Tag>\
+                <Tag><Key>A</Key><Value>yes</Value></Tag></Tags></TagResourceRequest>";
+    let both = signed(&key, "POST", PATH, &account, both.into());
+    assert_eq!(s3.send(both).await.status, 403);
     assert_eq!(tag("secret", "x").await.status, 403);
     assert_eq!(untag("secret").await.status, 403);
     let bucket = s3.model.bucket("bucket").unwrap().unwrap();
