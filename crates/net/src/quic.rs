@@ -20,7 +20,7 @@ use parking_lot::RwLock;
 use quinn::congestion::{ControllerFactory, CubicConfig};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, ServerConfig, TransportConfig, VarInt};
-use quinn_proto::HashedConnectionIdGenerator;
+use quinn_proto::RandomConnectionIdGenerator;
 use ring::hmac;
 
 use crate::identity::Identity;
@@ -51,11 +51,13 @@ const STREAMS: u32 = 1024;
 const SOCKET_BYTES: usize = 4 << 20;
 /// The largest packet on loopback: ten of them, which are sent at once, fit into 64 KiB.
 const LOOPBACK_MTU: u16 = 6500;
+/// The length of connection ids. It is that of earlier releases, so that a node recognises their
+/// connections after an upgrade, too.
+const ID_BYTES: usize = 8;
 /// The pause before a node listens again whose socket failed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The purposes of the keys that a node has in all its runs, so that it recognises, after a crash,
-/// the packets of connections that it has lost, and their other ends its answer that it has.
-const OF_IDS: &[u8] = b"archipel quic connection ids 1";
+/// The purpose of the key that a node has in all its runs, so that the other ends of connections
+/// that it has lost in a crash believe its answer that it has.
 const OF_RESETS: &[u8] = b"archipel quic stateless resets 1";
 
 /// QUIC connections of one node.
@@ -136,14 +138,15 @@ fn endpoint_on(
 }
 
 /// Returns the configuration of an endpoint that tells the other ends of connections which an
-/// earlier run of the node has lost. They would wait for `SILENCE`. It answers no other packets of
-/// strangers, because the ids of its connections bear the mark of a key.
+/// earlier run of the node has lost. They would wait for `SILENCE`.
+///
+/// Anybody may ask for the answer to an id that no connection has, and would break a connection that
+/// gets this id later. So ids are random, and of a length that never gives one twice. They bear no
+/// mark of the node: too few ids would have it.
 fn endpoint_config(identity: &Identity) -> EndpointConfig {
-    let [a, b, c, d, e, f, g, h, ..] = identity.derive(OF_IDS);
-    let of_ids = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
     let of_resets = hmac::Key::new(hmac::HMAC_SHA256, &identity.derive(OF_RESETS));
     let mut config = EndpointConfig::new(Arc::new(of_resets));
-    config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(of_ids)));
+    config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(ID_BYTES)));
     config
 }
 

@@ -22,6 +22,12 @@ pub struct Peer {
     pub addresses: Arc<[String]>,
 }
 
+/// Content of which this much is left, or more, takes turns. Otherwise the longest stream, such as an
+/// upload whose end is not known, would wait for all others.
+const LONG_BYTES: u64 = 4 << 20;
+/// The remaining bytes from which on content is sent behind all other content.
+const LAST_BYTES: u64 = u64::MAX / 2;
+
 /// The urgency of a stream. More urgent streams are sent first as long as the transport controls
 /// the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -30,7 +36,7 @@ pub enum Class {
     Control,
     /// Rows and other small messages.
     Small,
-    /// Content. The stream with the fewest remaining bytes is sent first.
+    /// Content. The stream with the fewest remaining bytes is sent first. Long ones take turns.
     Data {
         /// The bytes that remain to be sent, as far as known.
         remaining: u64,
@@ -40,6 +46,16 @@ pub enum Class {
 }
 
 impl Class {
+    /// Returns the rank of content of which `remaining` bytes are left. The lowest rank is sent
+    /// first.
+    pub(crate) fn rank(remaining: u64) -> u64 {
+        // In steps, so that streams with similar remaining bytes take turns.
+        match remaining < LAST_BYTES {
+            true => remaining.min(LONG_BYTES) >> 16,
+            false => (LONG_BYTES >> 16) + 1,
+        }
+    }
+
     /// Returns the class after `bytes` more bytes were sent: content becomes more urgent as it
     /// shrinks.
     pub(crate) fn after(self, bytes: usize) -> Class {

@@ -166,6 +166,10 @@ impl BlockStream {
         if self.given >= block.len as usize {
             self.left.pop_front();
             (self.given, self.fresh, self.pieces) = (0, true, None);
+            // A replica that has become fast is no last resort for the next block.
+            if let Some(source) = &mut self.remote {
+                source.is_last_resort &= SEVERAL * source.pace.unwrap_or_default() >= PATIENCE;
+            }
             if self.only_next {
                 self.remote = None;
             }

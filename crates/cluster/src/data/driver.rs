@@ -106,7 +106,7 @@ impl Run<'_> {
                     ControlFlow::Break(outcome) => return Ok(outcome),
                 }
             }
-            let came = self.reply(&mut sent, &waiting, &operation).await;
+            let came = self.reply(&mut sent, &mut waiting, &operation).await;
             todo.extend(self.on_came(came, &mut operation, &mut sent, &mut waiting)?);
         }
     }
@@ -168,7 +168,7 @@ impl Run<'_> {
     async fn reply(
         &self,
         sent: &mut Sent,
-        waiting: &Waiting,
+        waiting: &mut Waiting,
         operation: &Operation<Value>,
     ) -> Came {
         let until = if self.group.is_local_alone() {
@@ -242,6 +242,7 @@ impl Run<'_> {
             away: sent.away,
             open: sent.open_in(operation.round()),
             without: operation.goes_without(),
+            round: operation.round(),
         }
     }
 

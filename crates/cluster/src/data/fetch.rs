@@ -6,10 +6,11 @@ use archipel_base::{BlockHash, PartitionId, Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::{Payload, Pin, RowKey, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
+use super::Data;
 use super::block_reader::BlockStream;
-use super::{Data, QUEUES};
 use crate::error::Error;
 use crate::node::replica::{Applied, Offer};
 use crate::node::wire::Address;
@@ -22,6 +23,55 @@ pub(crate) const MOVED: Class = Class::Data {
     remaining: u64::MAX,
 };
 
+/// The number of queues for fetches of one urgency.
+const QUEUES: usize = 1024;
+/// The most rows of one urgency that fetch blocks from other nodes at once.
+const FETCHES: usize = 8;
+
+/// The fetches of a node by their urgency. None waits for a less urgent one, which may take long:
+/// it gives way on its link.
+#[derive(Default)]
+pub(super) struct Fetches {
+    for_clients: Turns,
+    moved: Turns,
+    background: Turns,
+}
+
+impl Fetches {
+    /// Returns the turns of fetches in a traffic class, which is `None` if a client waits.
+    fn of(&self, class: Option<Class>) -> &Turns {
+        match class {
+            None => &self.for_clients,
+            Some(Class::Background) => &self.background,
+            Some(_) => &self.moved,
+        }
+    }
+}
+
+/// The fetches of one urgency.
+struct Turns {
+    at_once: Semaphore,
+    /// Fetches of the same blocks queue here.
+    queues: Vec<Mutex<()>>,
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns {
+            at_once: Semaphore::new(FETCHES),
+            queues: (0..QUEUES).map(|_| Mutex::new(())).collect(),
+        }
+    }
+}
+
+impl Turns {
+    /// Returns the queue of a block's fetches.
+    fn queue(&self, hash: &BlockHash) -> &Mutex<()> {
+        let queue = u16::from_be_bytes([hash.0[0], hash.0[1]]);
+        &self.queues[usize::from(queue) % QUEUES]
+    }
+}
+
 /// Blocks that were fetched. They stay while this is held.
 pub(crate) struct Fetched {
     pub pin: Pin,
@@ -32,18 +82,6 @@ pub(crate) struct Fetched {
 }
 
 impl Data {
-    /// Returns the queue of a block's fetches. Anti-entropy and the rebalancer may bring the same
-    /// row to this node at the same time; fetches of the same blocks queue here. Those that a
-    /// client waits for have queues of their own: the others may take long.
-    fn fetching_of(&self, hash: &BlockHash, background: bool) -> &Mutex<()> {
-        let queue = u16::from_be_bytes([hash.0[0], hash.0[1]]);
-        let queues = match background {
-            true => &self.background_fetching,
-            false => &self.fetching,
-        };
-        &queues[usize::from(queue) % QUEUES]
-    }
-
     /// Brings a row of the local replica up to date. Returns true if the replica was lagging.
     /// `background` is true if no client waits for it.
     pub(crate) async fn bring(
@@ -138,22 +176,29 @@ impl Data {
     }
 
     /// Fetches the missing blocks of a payload, once few others are fetched. `class` is the traffic
-    /// class, if no client waits. Fetches for clients do not wait for others, which give way on
-    /// their links.
+    /// class, if no client waits.
+    ///
+    /// # Errors
+    /// [`storage::Error::Busy`] if its turn does not come in time: that of an operation, or less if
+    /// another node's call brought it for no client. Those that wait outlive the calls, and would
+    /// become ever more.
     pub(crate) async fn fetch_missing(
         self: &Arc<Data>,
         partition: PartitionId,
         payload: &Payload,
         class: Option<Class>,
     ) -> Result<(Pin, storage::BlockAppender), storage::Error> {
-        let busy = |why: String| storage::Error::Busy(why);
-        let turns = match class {
-            Some(_) => &self.background_fetches,
-            None => &self.fetches,
+        let times = &self.options.times;
+        let patience = match class {
+            Some(MOVED) => times.call * 3 / 4,
+            _ => times.operation,
         };
-        let turn = turns.acquire().await;
-        let _turn = turn.map_err(|e| busy(e.to_string()))?;
-        let held = self.fetch_with(partition, payload, class).await?;
+        let until = Instant::now() + patience;
+        let turn = timeout_at(until, self.fetches.of(class).at_once.acquire()).await;
+        let turn = turn.map_err(|_| no_turn())?;
+        let _turn = turn.map_err(|error| storage::Error::Busy(error.to_string()))?;
+        let fetching = self.fetch_within(Some(until), partition, payload, class);
+        let held = fetching.await?;
         Ok((held.pin, held.upload))
     }
 
@@ -161,6 +206,17 @@ impl Data {
     /// class, if no client waits.
     pub(crate) async fn fetch_with(
         self: &Arc<Data>,
+        partition: PartitionId,
+        payload: &Payload,
+        class: Option<Class>,
+    ) -> Result<Fetched, storage::Error> {
+        self.fetch_within(None, partition, payload, class).await
+    }
+
+    /// Does the same. Other fetches of the same blocks are awaited until this time, if one is given.
+    async fn fetch_within(
+        self: &Arc<Data>,
+        until: Option<Instant>,
         partition: PartitionId,
         payload: &Payload,
         class: Option<Class>,
@@ -175,7 +231,11 @@ impl Data {
         let _turn = match missing.first() {
             None => None,
             Some(first) => {
-                let turn = self.fetching_of(&first.hash, class.is_some()).lock().await;
+                let turn = self.turn_of(&first.hash, class);
+                let turn = match until {
+                    Some(until) => timeout_at(until, turn).await.map_err(|_| no_turn())?,
+                    None => turn.await,
+                };
                 // The fetch before this one in the queue may have brought them.
                 missing = self.store().missing_blocks(missing).await?;
                 Some(turn)
@@ -199,6 +259,16 @@ impl Data {
         Ok(fetched)
     }
 
+    /// Returns the turn of a fetch among those of the same blocks. Anti-entropy and the rebalancer may
+    /// bring the same row to this node at the same time. So anti-entropy also waits for the other,
+    /// which does not wait for it.
+    async fn turn_of(&self, hash: &BlockHash, class: Option<Class>) -> MutexGuard<'_, ()> {
+        if class == Some(Class::Background) {
+            drop(self.fetches.moved.queue(hash).lock().await);
+        }
+        self.fetches.of(class).queue(hash).lock().await
+    }
+
     /// Returns true if the row still has this stamp. It asks the local replica if there is one,
     /// because a pin depends on the local references.
     pub(crate) async fn still_holds(
@@ -216,6 +286,10 @@ impl Data {
             .await?;
         Ok(metadata.is_none_or(|metadata| metadata.stamp <= stamp))
     }
+}
+
+fn no_turn() -> storage::Error {
+    storage::Error::Busy("too many blocks are being fetched".into())
 }
 
 #[cfg(test)]

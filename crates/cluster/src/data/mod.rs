@@ -24,7 +24,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
 pub(crate) mod block_reader;
 pub(crate) mod block_writer;
@@ -46,6 +46,7 @@ pub(crate) mod serve;
 pub(crate) mod versions;
 pub(crate) mod watch;
 
+use fetch::Fetches;
 pub(crate) use fetch::{Fetched, MOVED};
 
 use crate::node::Node;
@@ -53,11 +54,6 @@ use queues::Queues;
 use relay::Relay;
 use watch::Watches;
 
-/// The number of queues for fetches.
-const QUEUES: usize = 1024;
-/// The most rows that fetch blocks from other nodes at once: those that clients wait for, and as
-/// many others.
-const FETCHES: usize = 8;
 /// The most copies of versions that are under way to suspected nodes at once.
 const COPIES: usize = 16;
 
@@ -67,11 +63,7 @@ pub struct Data {
     /// Updates of one row queue here, because they would only disturb one another. No guarantee
     /// depends on it.
     queues: Queues,
-    fetches: Semaphore,
-    background_fetches: Semaphore,
-    /// Fetches of the same blocks queue here: those that clients wait for, and the others.
-    fetching: Vec<Mutex<()>>,
-    background_fetching: Vec<Mutex<()>>,
+    fetches: Fetches,
     /// The traffic class of each fetch.
     #[cfg(test)]
     fetched_in: parking_lot::Mutex<Vec<Option<archipel_net::Class>>>,
@@ -83,15 +75,11 @@ pub struct Data {
 
 impl Data {
     pub(crate) fn new(node: Arc<Node>) -> Data {
-        let queues = || (0..QUEUES).map(|_| Mutex::new(())).collect();
         Data {
             relay: Relay::new(node.replica.feed().run()),
             node,
             queues: Queues::default(),
-            fetches: Semaphore::new(FETCHES),
-            background_fetches: Semaphore::new(FETCHES),
-            fetching: queues(),
-            background_fetching: queues(),
+            fetches: Fetches::default(),
             #[cfg(test)]
             fetched_in: parking_lot::Mutex::default(),
             copies: Arc::new(Semaphore::new(COPIES)),

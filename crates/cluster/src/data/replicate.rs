@@ -101,7 +101,7 @@ impl Data {
                 return Ok(());
             }
             // Replicas that lack it take nothing below their floors: it gets a new stamp.
-            self.settle_version(row, report).await?;
+            self.settle_version(row, report, true).await?;
         }
         Err(Error::Unavailable(
             "a version cannot be brought to a quorum now".into(),

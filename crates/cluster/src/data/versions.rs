@@ -332,7 +332,7 @@ impl Data {
         };
         let outcome = run.drive(operation, outputs, &mut adapter).await?;
         if let (Outcome::Kept(_), Some(report)) = (&outcome, &considered.lacking) {
-            self.hand_round(row, report).await?;
+            self.hand_round(row, report, how.background).await?;
             return Ok(Attempt::Again);
         }
         match (outcome, considered.ask) {

@@ -140,7 +140,7 @@ impl Peers {
     ) -> Result<Bytes, Error> {
         let peer = self.find(node)?;
         let answer = self.rpc.call(&peer, method, class, time, request).await;
-        self.note(node, answer)
+        self.note(node, class, answer)
     }
 
     /// Opens a stream. Only a failure says something about the node: a kept connection takes a
@@ -150,13 +150,23 @@ impl Peers {
         let peer = self.find(node)?;
         match self.rpc.stream(&peer, method, class, self.times.call).await {
             Ok(stream) => Ok(stream),
-            failed => self.note(node, failed),
+            failed => self.note(node, class, failed),
         }
     }
 
-    fn note<T>(&self, node: &NodeId, result: Result<T, archipel_net::Error>) -> Result<T, Error> {
-        let answered = matches!(result, Ok(_) | Err(archipel_net::Error::Refused(..)));
-        self.directory.report(node, answered);
+    /// Reports the outcome of a call. If nothing came in the background in time, that says nothing
+    /// about the node: the background waits for everything else on the link.
+    fn note<T>(
+        &self,
+        node: &NodeId,
+        class: Class,
+        result: Result<T, archipel_net::Error>,
+    ) -> Result<T, Error> {
+        let is_late = matches!(result, Err(archipel_net::Error::TimedOut(_)));
+        if !(is_late && class == Class::Background) {
+            let answered = matches!(result, Ok(_) | Err(archipel_net::Error::Refused(..)));
+            self.directory.report(node, answered);
+        }
         result.map_err(|error| Error::Unavailable(error.to_string()))
     }
 

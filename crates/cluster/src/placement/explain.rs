@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, size};
 
-use super::words::{count, list, name, percent, size};
+use super::words::{count, list, name, percent};
 use super::{Candidate, Goal, NodeShare, Placement, Previous};
 
 /// The number of nodes that are described one by one.
@@ -53,10 +53,12 @@ impl Explanation<'_> {
     fn capacity(&self) -> String {
         let placement = self.placement;
         let before = self.previous.and_then(usable_before);
-        let before = before.map_or(String::new(), |bytes| format!(" ({} before)", size(bytes)));
+        let before = before.map_or(String::new(), |bytes| {
+            format!(" ({} before)", size::show(bytes))
+        });
         format!(
             "usable capacity: {}{before}, {} of what these nodes could hold at best; {} of each of {} partitions",
-            size(placement.usable_bytes),
+            size::show(placement.usable_bytes),
             percent(
                 placement.usable_bytes as f64,
                 placement.upper_bound_bytes as f64
@@ -273,7 +275,7 @@ impl Explanation<'_> {
             u128::from(stored) * partitions as u128 / u128::from(self.goal.partitions.max(1));
         format!(
             " (about {})",
-            size(u64::try_from(bytes).unwrap_or(u64::MAX))
+            size::show(u64::try_from(bytes).unwrap_or(u64::MAX))
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Names, numbers and sizes as parts of sentences.
+//! Names and numbers as parts of sentences.
 
 use super::Candidate;
 
@@ -39,26 +39,4 @@ pub(super) fn percent(part: f64, whole: f64) -> String {
             0.0
         }
     )
-}
-
-/// Returns bytes in decimal units.
-pub(super) fn size(bytes: u64) -> String {
-    let units = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
-    let mut amount = bytes as f64;
-    let mut unit = 0;
-    while amount >= 999.5 && unit + 1 < units.len() {
-        amount /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 {
-        return format!("{bytes} bytes");
-    }
-    let digits = if amount < 9.995 {
-        2
-    } else if amount < 99.95 {
-        1
-    } else {
-        0
-    };
-    format!("{amount:.digits$} {}", units[unit])
 }

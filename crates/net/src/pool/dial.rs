@@ -22,6 +22,9 @@ use crate::transport::Peer;
 
 /// The head start of an address before the next one is dialled, too, unless it fails sooner.
 pub(super) const HEAD_START: Duration = Duration::from_millis(250);
+/// The head start of the address that worked last. On a long link a connection takes longer than the
+/// usual head start, and a second one would be made each time only to be dropped.
+pub(super) const HEAD_START_OF_KNOWN: Duration = Duration::from_secs(1);
 /// The most addresses of a name that are dialled.
 const MOST_ADDRESSES: usize = 8;
 /// The time for which the address that worked is dialled first. After that, the order in which the
@@ -86,8 +89,11 @@ impl<C: Carrier> Inner<C> {
         expected: Option<NodeId>,
         lane: Lane,
     ) -> Result<(NodeId, C::Connection), String> {
+        found = interleaved(found);
+        let mut head_start = HEAD_START;
         if let Some(at) = expected.and_then(|peer| self.reached.of(&peer)) {
             found.sort_by_key(|address| *address != at.address);
+            head_start = head_start_of(found.first() == Some(&at.address));
         }
         found.truncate(MOST_ADDRESSES);
         let until = Instant::now() + DIAL_TIMEOUT;
@@ -100,7 +106,7 @@ impl<C: Carrier> Inner<C> {
         });
         let attempts: Vec<_> = attempts.collect();
         let none = format!("{name}: the name has no address");
-        let (address, peer, connection) = first_of(attempts, none).await?;
+        let (address, peer, connection) = first_of(attempts, head_start, none).await?;
         self.admission.proven(address);
         self.reached.note(peer, name, address);
         Ok((peer, connection))
@@ -113,14 +119,16 @@ impl<C: Carrier> Inner<C> {
             return Ok(());
         }
         let mut names: Vec<&String> = peer.addresses.iter().collect();
+        let mut head_start = HEAD_START;
         if let Some(at) = self.reached.of(&peer.id) {
             names.sort_by_key(|name| **name != at.name);
+            head_start = head_start_of(names.first().is_some_and(|name| **name == at.name));
         }
         let names = names.into_iter();
         let attempts: Vec<_> = names
             .map(|name| self.dial(name, Some(peer.id), lane))
             .collect();
-        match first_of(attempts, "no address is known".into()).await {
+        match first_of(attempts, head_start, "no address is known".into()).await {
             Ok((_, connection)) => {
                 self.keep(peer.id, lane, connection);
                 Ok(())
@@ -133,11 +141,38 @@ impl<C: Carrier> Inner<C> {
     }
 }
 
+/// Returns the head start of the first address. It is longer if the peer was reached there last.
+fn head_start_of(is_known: bool) -> Duration {
+    match is_known {
+        true => HEAD_START_OF_KNOWN,
+        false => HEAD_START,
+    }
+}
+
+/// Returns the addresses with the families in turn (RFC 8305), in their order apart from that. Only
+/// the first few are dialled, and all of one family may lead nowhere.
+fn interleaved(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let is_first = found.first().map(SocketAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .partition(|address| Some(address.is_ipv6()) == is_first);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut all = Vec::new();
+    loop {
+        let next = [first.next(), second.next()];
+        if next == [None, None] {
+            return all;
+        }
+        all.extend(next.into_iter().flatten());
+    }
+}
+
 /// Begins the attempts one after the other, each when the one before it has failed or has had its
-/// head start. Returns the first success, and drops the other attempts. If all fail, returns the
+/// head start, which is `head_start` for the first one. Returns the first success, and drops the other attempts. If all fail, returns the
 /// reason of the last failure, or `none` if there are no attempts.
 async fn first_of<T>(
     attempts: Vec<impl Future<Output = Result<T, String>>>,
+    mut head_start: Duration,
     none: String,
 ) -> Result<T, String> {
     let mut failed = none;
@@ -146,6 +181,7 @@ async fn first_of<T>(
     loop {
         running.extend(attempts.next());
         let has_more = attempts.peek().is_some();
+        let pause = std::mem::replace(&mut head_start, HEAD_START);
         tokio::select! {
             biased;
             ended = running.next() => match ended {
@@ -153,7 +189,7 @@ async fn first_of<T>(
                 Some(Err(why)) => failed = why,
                 None => return Err(failed),
             },
-            () = sleep(HEAD_START), if has_more => {}
+            () = sleep(pause), if has_more => {}
         }
     }
 }

@@ -17,7 +17,7 @@ fn priority(class: Class) -> i32 {
     match class {
         Class::Control => i32::MAX,
         Class::Small => i32::MAX - 1,
-        Class::Data { remaining } => -((remaining >> 16).min(1 << 30) as i32),
+        Class::Data { remaining } => -(Class::rank(remaining) as i32),
         Class::Background => i32::MIN,
     }
 }
@@ -138,6 +138,7 @@ mod tests {
             content(0),
             content(1 << 20),
             content(1 << 40),
+            content(u64::MAX),
             Class::Background,
         ];
         let priorities = order.map(priority);

@@ -16,7 +16,7 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// The bytes of a new stream that a receiver accepts before it grants more credit.
 pub(super) const FIRST_CREDIT_BYTES: usize = 256 << 10;
 
-/// The order of the ready streams, most urgent first: class, remaining bytes, turn, stream.
+/// The order of the ready streams, most urgent first: class, rank, turn, stream.
 type Key = (u8, u64, u64, u64);
 
 #[derive(Default)]
@@ -46,8 +46,7 @@ fn urgency(class: Class) -> (u8, u64) {
     match class {
         Class::Control => (0, 0),
         Class::Small => (1, 0),
-        // In steps, so that streams with similar remaining bytes take turns.
-        Class::Data { remaining } => (2, remaining >> 16),
+        Class::Data { remaining } => (2, Class::rank(remaining)),
         Class::Background => (3, 0),
     }
 }
@@ -181,8 +180,8 @@ impl Outbox {
         };
         if can && sending.key.is_none() {
             self.turn += 1;
-            let (class, remaining) = sending.urgency;
-            let key = (class, remaining, self.turn, stream);
+            let (class, rank) = sending.urgency;
+            let key = (class, rank, self.turn, stream);
             sending.key = Some(key);
             self.ready.insert(key);
         }

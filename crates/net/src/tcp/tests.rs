@@ -44,6 +44,23 @@ fn most_urgent_stream_is_sent_first_and_equals_take_turns() {
     assert_eq!(order, [9, 9, 7, 7, 5, 11, 5, 11, 3, 3, 1, 1]);
 }
 
+/// Found by reading: an upload that went on waited for all content with less left, and kept the
+/// permits that the other uploads to the node need.
+#[test]
+fn long_content_takes_turns_before_content_that_comes_last() {
+    let mut outbox = Outbox::default();
+    let content = [(1, u64::MAX), (3, 1 << 40), (5, 5 << 20), (7, 1 << 20)];
+    for (id, remaining) in content {
+        outbox.add(id, Class::Data { remaining });
+        outbox.push(id, frame(2 * PIECE_BYTES));
+    }
+    let order: Vec<u64> = pieces(&mut outbox, usize::MAX)
+        .iter()
+        .map(|p| p.1)
+        .collect();
+    assert_eq!(order, [7, 7, 3, 5, 3, 5, 1, 1]);
+}
+
 #[test]
 fn stream_without_credit_waits_and_delays_no_other() {
     let mut outbox = Outbox::default();

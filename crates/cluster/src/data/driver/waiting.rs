@@ -30,7 +30,7 @@ pub(super) struct Waiting {
     patience: Duration,
     /// When the operation's patience ends.
     patient_until: Instant,
-    /// The round in which calls failed last.
+    /// The round of the failures.
     round: u32,
     /// The retry of the replicas that failed in this round.
     retry: Option<Retry>,
@@ -57,6 +57,8 @@ pub(super) struct Replicas<'a> {
     pub open: ReplicaSet,
     /// The replicas without which the round goes on.
     pub without: ReplicaSet,
+    /// The operation's round.
+    pub round: u32,
 }
 
 impl Waiting {
@@ -83,12 +85,7 @@ impl Waiting {
         passing: bool,
         replicas: &Replicas<'_>,
     ) -> bool {
-        if self.round != round {
-            self.round = round;
-            // Failures of another round say nothing about this one, which may leave a replica out.
-            self.retry = None;
-            self.forget_failures();
-        }
+        self.enter(round);
         match passing {
             true => self.failed.insert(from),
             false => self.lost.insert(from),
@@ -118,13 +115,24 @@ impl Waiting {
         false
     }
 
+    /// Forgets the failures of another round. They say nothing about this one, which may leave a
+    /// replica out.
+    fn enter(&mut self, round: u32) {
+        if self.round != round {
+            self.round = round;
+            self.retry = None;
+            self.forget_failures();
+        }
+    }
+
     /// Notes that an answer came. The others are expected within `usual`, if that is known.
     pub fn on_answer(&mut self, now: Instant, usual: Option<Duration>) {
         self.patient_until = now + usual.map_or(self.patience, |usual| usual.min(self.patience));
     }
 
     /// Returns until when an answer is awaited; `None` if none is to be expected.
-    pub fn until(&self, now: Instant, replicas: &Replicas<'_>) -> Option<Instant> {
+    pub fn until(&mut self, now: Instant, replicas: &Replicas<'_>) -> Option<Instant> {
+        self.enter(replicas.round);
         let retry = self.retry.map(|retry| retry.at).filter(|at| *at > now);
         if replicas.open.is_empty() && retry.is_none() {
             return None;
@@ -155,6 +163,7 @@ impl Waiting {
 
     /// Decides what to do, because nothing came in time.
     pub fn on_silence(&mut self, now: Instant, replicas: &Replicas<'_>) -> Due {
+        self.enter(replicas.round);
         let absent = self.waits_for_absent(replicas) && now >= self.begun + self.times.absence;
         if absent || now >= self.begun + self.times.operation {
             return Due::Over;

@@ -7,6 +7,7 @@ use archipel_net::simulated::Link;
 use archipel_storage::BlockRef;
 use archipel_storage::engine::Durability;
 use bytes::Bytes;
+use tokio::time::timeout;
 
 use super::*;
 use crate::cluster::Cluster;
@@ -126,20 +127,38 @@ async fn blocks_of_a_row_that_no_client_writes_give_way() {
     }
 }
 
-/// Found by reading: a client waited until blocks that no client waited for had come.
+/// Found by reading: a client waited until blocks that no client waited for had come, and a
+/// rebalance until those for anti-entropy had. Fetches that wait outlive their callers.
 #[tokio::test(start_paused = true)]
-async fn blocks_for_a_client_do_not_wait_for_a_fetch_in_the_background() {
+async fn blocks_wait_for_a_while_and_for_no_less_urgent_ones() {
     const LONG: Duration = Duration::from_secs(600);
-    let (world, block) = lagging().await;
-    let node = &world.nodes[2];
-    let fetching = node.fetching_of(&block.hash, true).lock().await;
-    let moved = node.answer(write_of(&world, true).await);
-    let moved = tokio::time::timeout(LONG, moved).await;
-    assert!(moved.is_err(), "fetches of one block wait for one another");
-    let written = node.answer(write_of(&world, false).await);
-    let written = tokio::time::timeout(LONG, written).await;
-    assert_eq!(written.unwrap().unwrap(), Answer::Accepted);
-    drop(fetching);
+    let of_clients = [(None, None), (Some(MOVED), None)];
+    let of_moved = [
+        (Some(Class::Background), Some(MOVED)),
+        (Some(MOVED), Some(MOVED)),
+    ];
+    for (held, wanted) in of_clients.into_iter().chain(of_moved) {
+        for all_turns in [false, true] {
+            let (world, block) = lagging().await;
+            let node = &world.nodes[2];
+            let call = write_of(&world, wanted.is_some()).await;
+            let turns = node.fetches.of(held);
+            let fetching = turns.queue(&block.hash).lock();
+            let _held = match all_turns {
+                true => (None, turns.at_once.acquire_many(FETCHES as u32).await.ok()),
+                false => (Some(fetching.await), None),
+            };
+            let written = timeout(LONG, node.answer(call)).await;
+            let written = written.expect("it waits for ever");
+            match held == wanted {
+                true => assert!(
+                    matches!(written, Err(storage::Error::Busy(_))),
+                    "{written:?}"
+                ),
+                false => assert_eq!(written.unwrap(), Answer::Accepted),
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

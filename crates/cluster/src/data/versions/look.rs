@@ -30,7 +30,7 @@ impl Data {
             if is_final {
                 return Ok(report.value.is_some().then_some(report));
             }
-            self.settle_version(row, report).await?;
+            self.settle_version(row, report, false).await?;
         }
         Err(Error::Unavailable("a version cannot be settled now".into()))
     }

@@ -20,19 +20,24 @@ use crate::register::versions::{self, VersionReport};
 use crate::register::{Answer, ReplicaSet, Request, Version};
 
 impl Data {
-    /// Makes the state of a version final: it lives or is dead, as the newest report says.
+    /// Makes the state of a version final: it lives or is dead, as the newest report says. `background`
+    /// is true if no client waits for it.
     pub(in crate::data) async fn settle_version(
         self: &Arc<Data>,
         row: &RowKey,
         report: VersionReport,
+        background: bool,
     ) -> Result<(), Error> {
         let name = report.name;
-        self.hand_round(row, &report).await?;
+        self.hand_round(row, &report, background).await?;
         let decide = |seen: &VersionSeen<'_>| match seen.named {
             Some(value) => VersionDecision::Change::<()>(value.metadata.clone()),
             None => VersionDecision::Kill,
         };
-        let how = WriteOptions::durable(Durability::Fsync);
+        let how = WriteOptions {
+            background,
+            ..WriteOptions::durable(Durability::Fsync)
+        };
         match self
             .decide_once(row, Try::first(name, &how), &how, &decide)
             .await
@@ -57,6 +62,7 @@ impl Data {
         self: &Arc<Data>,
         row: &RowKey,
         report: &VersionReport,
+        background: bool,
     ) -> Result<(), Error> {
         let prefix = (self.replica.hooks().kept_prefix)(row);
         let Some(prefix) = prefix.filter(|_| report.value.is_some()) else {
@@ -68,7 +74,10 @@ impl Data {
         let copy = |index| {
             let (data, group, kept) = (self.clone(), group.clone(), kept.clone());
             let version = version.clone();
-            async move { (index, data.copy_to(&group, index, kept, version).await) }
+            async move {
+                let copied = data.copy_to(&group, index, kept, version, background);
+                (index, copied.await)
+            }
         };
         let mut awaited = self.replicas_here(&group);
         let (mut copies, mut later) = (FuturesUnordered::new(), Vec::new());
@@ -109,20 +118,23 @@ impl Data {
         Ok(())
     }
 
-    /// Asks a replica to hold a copy of a version. A client may wait for it, so it is no background
-    /// work.
+    /// Asks a replica to hold a copy of a version.
     async fn copy_to(
         self: &Arc<Data>,
         group: &Group,
         index: usize,
         kept: RowKey,
         version: Version<Value>,
+        background: bool,
     ) -> Result<Answer<Value>, Error> {
         let write = Request::Write {
             version,
             guarded: false,
         };
-        let call = RowCall::plain(group.address_of(index)?, kept.key, write);
+        let call = RowCall {
+            background,
+            ..RowCall::plain(group.address_of(index)?, kept.key, write)
+        };
         self.ask(group, index, call, None).await
     }
 }

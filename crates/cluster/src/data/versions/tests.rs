@@ -156,14 +156,14 @@ async fn copies_of_a_version_do_not_wait_for_a_suspected_node() {
     let report = node.look(&object(), name, &how).await.unwrap().report;
     world.kill(2);
     let row = object();
-    let handed = node.hand_round(&row, &report);
+    let handed = node.hand_round(&row, &report, false);
     let handed = tokio::time::timeout(Duration::from_secs(1), handed).await;
     handed.expect("in time").unwrap();
 
     world.network.end_all_cuts();
     tokio::time::sleep(Duration::from_secs(60)).await;
     forget(suspected, name).await;
-    node.hand_round(&object(), &report).await.unwrap();
+    node.hand_round(&object(), &report, false).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(keeps(suspected, name).await);
 }
@@ -221,7 +221,7 @@ async fn a_replica_that_refuses_a_copy_does_not_count_as_its_holder() {
     world.kill(2);
     world.network.end_all_cuts();
     world.move_away(2, Duration::from_millis(100));
-    node.hand_round(&object(), &report).await.unwrap();
+    node.hand_round(&object(), &report, false).await.unwrap();
     assert!(!keeps(frozen, report.name).await);
     assert!(keeps(suspected, report.name).await);
 }
@@ -236,7 +236,7 @@ async fn few_copies_to_suspected_nodes_are_under_way_at_once() {
     let _under_way = node.copies.acquire_many(COPIES as u32).await.unwrap();
     world.kill(2);
     world.network.end_all_cuts();
-    node.hand_round(&object(), &report).await.unwrap();
+    node.hand_round(&object(), &report, false).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(keeps(other, report.name).await);
     assert!(!keeps(suspected, report.name).await);
@@ -245,7 +245,7 @@ async fn few_copies_to_suspected_nodes_are_under_way_at_once() {
     forget(other, report.name).await;
     world.kill(1);
     world.network.end_all_cuts();
-    node.hand_round(&object(), &report).await.unwrap();
+    node.hand_round(&object(), &report, false).await.unwrap();
     assert!(keeps(other, report.name).await || keeps(suspected, report.name).await);
 }
 

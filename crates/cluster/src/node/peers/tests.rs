@@ -11,7 +11,7 @@ use crate::node::options::Listener;
 const HERE: NodeId = NodeId([1; 32]);
 const THERE: NodeId = NodeId([2; 32]);
 
-/// Answers gossip, and takes streams that it never reads.
+/// Answers gossip but not when it is asked for its epoch, and takes streams that it never reads.
 struct Gossiper(Members);
 
 #[async_trait]
@@ -20,7 +20,10 @@ impl Service for Gossiper {
         true
     }
 
-    async fn call(&self, from: NodeId, _: &str, request: Bytes) -> Result<Bytes, String> {
+    async fn call(&self, from: NodeId, method: &str, request: Bytes) -> Result<Bytes, String> {
+        if method == method::EPOCH {
+            std::future::pending::<()>().await;
+        }
         self.0.gossip(from, request).await
     }
 
@@ -82,4 +85,33 @@ async fn dead_node_is_suspected_in_time_although_its_connection_takes_streams() 
     network.end_all_cuts();
     seconds(20).await;
     assert!(!members.is_suspected(&THERE));
+}
+
+/// Found by reading: clients that used up the link made the node at its other end seem unreachable.
+#[tokio::test(start_paused = true)]
+async fn calls_in_the_background_that_get_no_turn_make_no_node_suspected() {
+    let network = SimulatedNetwork::new(Arc::new(SeededRandom::new(1)));
+    let (rpc, members) = start(&network, HERE, &[THERE]);
+    let (serving, other) = start(&network, THERE, &[]);
+    tokio::spawn(async move { serving.serve(Arc::new(Gossiper(other))).await });
+    let gossiping = members.clone();
+    let gossiping = tokio::spawn(async move { gossiping.run().await });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    // A sign of life counts more than failed calls.
+    gossiping.abort();
+    let peers = Peers {
+        times: Times::USUAL,
+        rpc,
+        directory: Arc::new(members.clone()),
+        outbound: Outbound::default(),
+    };
+    let time = Duration::from_millis(200);
+    for class in [Class::Background, Class::Small] {
+        let calls =
+            (0..3).map(|_| peers.exchange(&THERE, method::EPOCH, class, time, Bytes::new()));
+        let answers = futures_util::future::join_all(calls).await;
+        assert!(answers.iter().all(Result::is_err));
+        let is_suspected = members.is_suspected(&THERE);
+        assert_eq!(is_suspected, class == Class::Small, "{class:?}");
+    }
 }

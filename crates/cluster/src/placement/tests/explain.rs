@@ -3,7 +3,7 @@
 use super::{change, equal_nodes, goal, node};
 use crate::placement::{Candidate, Goal, Placement, Previous, Zones, explain, place};
 
-const TB: u64 = 1_000_000_000_000;
+const TIB: u64 = 1 << 40;
 
 fn said(
     before: &[Candidate],
@@ -22,18 +22,18 @@ fn said(
 
 #[test]
 fn a_fourth_node_is_explained() {
-    let three = equal_nodes(3, 3, TB);
-    let four = equal_nodes(4, 4, TB);
+    let three = equal_nodes(3, 3, TIB);
+    let four = equal_nodes(4, 4, TIB);
     let first = place(&three, &goal(1024, 3), None).unwrap();
     let expected = "\
-usable capacity: 1.33 TB (1.00 TB before), 100.0 % of what these nodes could hold at best; 3 replicas of each of 1024 partitions
-768 of 3072 replicas (25.0 %) move (about 30.0 GB): the least that this capacity needs
-node 00030000 (zone z003): gains 768 partitions (about 30.0 GB), from 00000000 (256), 00010000 (256) and 00020000 (256); then holds 768 and can use 100.0 % of its capacity
-node 00000000 (zone z000): gives up 256 partitions (about 10.0 GB); then holds 768 and can use 100.0 % of its capacity
-node 00010000 (zone z001): gives up 256 partitions (about 10.0 GB); then holds 768 and can use 100.0 % of its capacity
-node 00020000 (zone z002): gives up 256 partitions (about 10.0 GB); then holds 768 and can use 100.0 % of its capacity";
+usable capacity: 1.3 TiB (1.0 TiB before), 100.0 % of what these nodes could hold at best; 3 replicas of each of 1024 partitions
+768 of 3072 replicas (25.0 %) move (about 30.0 GiB): the least that this capacity needs
+node 00030000 (zone z003): gains 768 partitions (about 30.0 GiB), from 00000000 (256), 00010000 (256) and 00020000 (256); then holds 768 and can use 100.0 % of its capacity
+node 00000000 (zone z000): gives up 256 partitions (about 10.0 GiB); then holds 768 and can use 100.0 % of its capacity
+node 00010000 (zone z001): gives up 256 partitions (about 10.0 GiB); then holds 768 and can use 100.0 % of its capacity
+node 00020000 (zone z002): gives up 256 partitions (about 10.0 GiB); then holds 768 and can use 100.0 % of its capacity";
     assert_eq!(
-        said(&three, &first, &four, &goal(1024, 3), Some(40_000_000_000)),
+        said(&three, &first, &four, &goal(1024, 3), Some(40 << 30)),
         expected
     );
     let without_sizes = said(&three, &first, &four, &goal(1024, 3), None);
@@ -42,7 +42,11 @@ node 00020000 (zone z002): gives up 256 partitions (about 10.0 GB); then holds 7
 
 #[test]
 fn the_limits_and_the_idle_capacity_are_named() {
-    let nodes = [node(1, "a", 4 * TB), node(2, "b", 4 * TB), node(3, "c", TB)];
+    let nodes = [
+        node(1, "a", 4 * TIB),
+        node(2, "b", 4 * TIB),
+        node(3, "c", TIB),
+    ];
     let placement = place(&nodes, &goal(1024, 3), None).unwrap();
     let lines = explain(&nodes, &goal(1024, 3), &placement, None, None);
     assert_eq!(
@@ -58,21 +62,21 @@ fn the_limits_and_the_idle_capacity_are_named() {
 
 #[test]
 fn a_leaving_node_and_an_unchanged_layout_are_explained() {
-    let four = equal_nodes(4, 4, TB);
+    let four = equal_nodes(4, 4, TIB);
     let first = place(&four, &goal(1024, 3), None).unwrap();
     let text = said(&four, &first, &four[..3], &goal(1024, 3), None);
     assert!(
         text.contains("node 00030000 (zone z003) leaves: other nodes take over its 768 partitions"),
         "{text}"
     );
-    assert!(text.contains("1.00 TB (1.33 TB before)"), "{text}");
+    assert!(text.contains("1.0 TiB (1.3 TiB before)"), "{text}");
     let text = said(&four, &first, &four, &goal(1024, 3), None);
     assert!(text.ends_with("nothing moves"), "{text}");
 }
 
 #[test]
 fn risks_are_named() {
-    let nodes = equal_nodes(4, 2, TB);
+    let nodes = equal_nodes(4, 2, TIB);
     let risk = |replicas, zones| {
         let goal = Goal {
             zones,
@@ -95,9 +99,9 @@ fn risks_are_named() {
 
 #[test]
 fn only_the_largest_of_many_changes_are_listed() {
-    let before = equal_nodes(60, 3, TB);
+    let before = equal_nodes(60, 3, TIB);
     let first = place(&before, &goal(1024, 3), None).unwrap();
-    let after = equal_nodes(120, 3, TB);
+    let after = equal_nodes(120, 3, TIB);
     let text = said(&before, &first, &after, &goal(1024, 3), None);
     assert!(text.contains("more nodes change less"), "{text}");
     assert!(text.lines().count() < 40);

@@ -97,7 +97,11 @@ impl Upkeep {
             return Ok(false);
         };
         let payload = held.value.map(|value| value.payload).unwrap_or_default();
-        for block in payload.blocks() {
+        // Those that are not in the index come first: they need no reading. If it is damaged, the
+        // reading tells.
+        let here = store.missing_blocks(payload.blocks().to_vec()).await;
+        let missing = here.unwrap_or_default();
+        for block in missing.iter().chain(payload.blocks()) {
             // A disk that fails may still have it.
             if let Err(storage::Error::Damaged(_) | storage::Error::NoBlock(_)) =
                 store.read_block(block).await

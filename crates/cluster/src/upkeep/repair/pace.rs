@@ -19,6 +19,9 @@ pub(crate) struct Progress {
     /// True if a pass has begun and not ended.
     #[serde(rename = "r", default)]
     pub running: bool,
+    /// True if the last pass was stopped before its end.
+    #[serde(rename = "s", default)]
+    pub stopped: bool,
     /// The rate that was asked for, in bytes a second; `None` for a scheduled pass.
     #[serde(rename = "q", default)]
     pub asked_rate: Option<u64>,
@@ -66,6 +69,7 @@ impl Progress {
 
     /// Stops the pass. The next one begins when it is due.
     pub fn stop(&mut self, now_ms: u64) {
+        self.stopped |= self.running;
         (self.running, self.asked_rate, self.after) = (false, None, None);
         self.began_ms = now_ms;
     }

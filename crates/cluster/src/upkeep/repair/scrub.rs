@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use super::pace::{ASKED_RATE, Progress, STEP_BYTES};
 use crate::error::Error;
 use crate::layout::PARTITIONS;
+use crate::node::detach::DetachOnDrop;
 use crate::upkeep::Upkeep;
 
 /// The `meta` name of the progress.
@@ -55,6 +56,8 @@ struct Work {
 pub struct ScrubStatus {
     /// True while a pass runs.
     pub running: bool,
+    /// True if the last pass was stopped before its end.
+    pub stopped: bool,
     /// True if an operator asked for the pass.
     pub asked: bool,
     /// The rate in bytes a second.
@@ -106,8 +109,10 @@ impl Upkeep {
     /// Begins a pass now. It replaces a pass that runs. `rate` is in bytes a second.
     #[boxed]
     pub async fn scrub_start(self: &Arc<Upkeep>, rate: Option<u64>) -> Result<(), Error> {
-        self.change_scrub(|progress, now| progress.begin(now, Some(rate.unwrap_or(ASKED_RATE))))
-            .await
+        self.change_scrub(move |progress, now| {
+            progress.begin(now, Some(rate.unwrap_or(ASKED_RATE)))
+        })
+        .await
     }
 
     /// Ends the pass that runs. The next scheduled one begins after a whole cycle.
@@ -125,6 +130,7 @@ impl Upkeep {
         let (bytes, all) = progress.share(work.stored_bytes, PARTITIONS + 1);
         ScrubStatus {
             running: progress.running,
+            stopped: progress.stopped,
             asked: progress.asked_rate.is_some(),
             rate: progress.rate(work.stored_bytes, work.cycle_ms),
             began_ms: progress.began_ms,
@@ -169,10 +175,19 @@ impl Upkeep {
         Ok(disks.iter().map(|disk| disk.used_bytes).sum())
     }
 
-    /// Changes the progress and stores it. A change that cannot be stored is undone.
+    /// Changes the progress and stores it. A change that cannot be stored is undone. It goes on without its
+    /// caller: one that was stopped between would neither be stored nor undone.
     async fn change_scrub(
         self: &Arc<Upkeep>,
-        change: impl FnOnce(&mut Progress, u64),
+        change: impl FnOnce(&mut Progress, u64) + Send + 'static,
+    ) -> Result<(), Error> {
+        let upkeep = self.clone();
+        DetachOnDrop::new(async move { upkeep.change_scrub_now(change).await }).await
+    }
+
+    async fn change_scrub_now(
+        self: &Arc<Upkeep>,
+        change: impl FnOnce(&mut Progress, u64) + Send,
     ) -> Result<(), Error> {
         let now = self.now_ms();
         let (before, pass) = {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use archipel_base::clock::{DAY, DAY_MS};
 use archipel_base::{BlockHash, PartitionId, codec};
@@ -9,6 +10,7 @@ use archipel_storage::blocks::{DiskLocation, Scrubbed};
 use archipel_storage::engine::memory::Fault;
 use archipel_storage::pool::{Pace, Pool, Work};
 use archipel_storage::{Error, Threads};
+use futures_util::FutureExt;
 
 use super::pace::Progress;
 use super::queue::{Noted, Queue, Trouble};
@@ -150,6 +152,7 @@ fn scrub_begins_once_a_cycle_and_aims_to_end_within_it() {
     progress.begin(0, Some(7));
     assert_eq!(progress.rate(stored, cycle), 7);
     progress.stop(3 * DAY_MS);
+    assert!(progress.stopped, "it was not through");
     assert!(!progress.running && !progress.is_due(3 * DAY_MS + cycle - 1, cycle));
 }
 
@@ -171,6 +174,21 @@ async fn a_scrub_that_is_refused_does_not_begin() {
     world.engines[0].inject(fails());
     upkeep.scrub_stop().await.unwrap_err();
     assert_eq!(upkeep.scrub_status(), running);
+}
+
+/// The change and its undoing go on without the caller.
+#[tokio::test(start_paused = true)]
+async fn a_scrub_that_is_refused_does_not_begin_if_its_caller_goes_away() {
+    let world = three(1).await;
+    let upkeep = world.nodes[0].upkeep();
+    let before = upkeep.scrub_status();
+    world.engines[0].inject(Fault {
+        after_commits: 0,
+        error: Error::Io("on purpose".into()),
+    });
+    let _ = upkeep.scrub_start(None).now_or_never();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(upkeep.scrub_status(), before);
 }
 
 /// The threads of a store, which end once they are told to.

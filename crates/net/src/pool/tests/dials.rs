@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::super::dial::HEAD_START;
+use super::super::dial::{HEAD_START, HEAD_START_OF_KNOWN};
 use super::*;
 
 /// The address of the other tests, which answers soon.
@@ -144,4 +144,30 @@ async fn dial_of_several_silent_addresses_ends() {
     assert!(bench.pool.open(&peer, Class::Small).await.is_err());
     assert!(begun.elapsed() < 2 * DIAL_TIMEOUT, "on the paused clock");
     assert_eq!(bench.pool.statistics()[0].failures, 1);
+}
+
+/// Found by reading: a connection over a long link takes longer than the usual head start, so each
+/// dial made a second one, too.
+#[tokio::test(start_paused = true)]
+async fn address_that_worked_last_has_a_longer_head_start() {
+    let bench = bench();
+    opens_after(&bench, &at(&[SLOW])).await;
+    let dials = bench.dials.load(Ordering::SeqCst);
+    let again = opens_after(&bench, &at(&[SILENT, SLOW])).await;
+    assert!(
+        HEAD_START < again && again < HEAD_START_OF_KNOWN,
+        "{again:?}"
+    );
+    assert_eq!(bench.dials.load(Ordering::SeqCst), dials + 1);
+}
+
+/// Found by reading: eight dead addresses of IPv6 hid those of IPv4.
+#[tokio::test(start_paused = true)]
+async fn both_families_of_a_name_with_many_addresses_are_dialled() {
+    let bench = bench();
+    let mut found: Vec<SocketAddr> = vec![SILENT.parse().unwrap(); 8];
+    found.push("[::1]:1".parse().unwrap());
+    let inner = &bench.pool.inner;
+    let dialled = inner.dial_any("name:1", found, Some(PEER), Lane::SMALL);
+    assert_eq!(dialled.await.unwrap().0, PEER);
 }

@@ -80,3 +80,25 @@ async fn last_resort_is_kept_while_it_delivers() {
     assert!(second == contents[1]);
     assert_eq!(fetches(&world), asked);
 }
+
+/// Found by reading: a replica was the last resort for all blocks that followed, so its death was
+/// noticed late.
+#[tokio::test(start_paused = true)]
+async fn last_resort_that_becomes_fast_is_one_no_longer() {
+    let mut contents = vec![content(100_000)];
+    contents.extend((0..10).map(|i| content(5000 + i)));
+    let (world, blocks) = holding(&contents).await;
+    slow(&world, 10_000).await;
+    let mut stream = stream(&world, &blocks);
+    stream.next().await.unwrap().unwrap();
+    assert!(stream.remote.as_ref().unwrap().is_last_resort);
+    for other in &world.ids[..2] {
+        world
+            .network
+            .set_link(*other, world.ids[2], Link::default());
+    }
+    for _ in 0..10 {
+        stream.next().await.unwrap().unwrap();
+    }
+    assert!(!stream.remote.as_ref().unwrap().is_last_resort);
+}

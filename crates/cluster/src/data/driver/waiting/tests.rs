@@ -11,6 +11,7 @@ struct Seen {
     away: ReplicaSet,
     open: ReplicaSet,
     without: ReplicaSet,
+    round: u32,
 }
 
 impl Seen {
@@ -20,6 +21,7 @@ impl Seen {
             away: set(away),
             open: set(open),
             without: ReplicaSet::EMPTY,
+            round: 1,
         }
     }
 
@@ -29,6 +31,7 @@ impl Seen {
             away: self.away,
             open: self.open,
             without: self.without,
+            round: self.round,
         }
     }
 }
@@ -76,7 +79,7 @@ async fn a_replica_is_asked_again_if_another_is_lost() {
 async fn a_replica_is_asked_again_if_another_is_left_out() {
     let now = Instant::now();
     let mut seen = Seen::new(&[], &[]);
-    seen.without = set(&[0]);
+    (seen.without, seen.round) = (set(&[0]), 2);
     let mut waiting = Waiting::new(now, Times::USUAL);
     assert!(!waiting.on_failure(now, (1, 2), true, &seen.replicas()));
     let retry = waiting.until(now, &seen.replicas()).unwrap();
@@ -107,6 +110,19 @@ async fn each_round_has_its_own_time_for_retries() {
     assert!(fails(times.retries, 1), "the time is over");
     assert!(!fails(times.retries, 2));
     assert!(fails(times.operation, 3), "the operation is over");
+}
+
+/// Found by reading: the replicas of the next round were asked again before they could answer.
+#[tokio::test(start_paused = true)]
+async fn a_retry_ends_with_its_round() {
+    let now = Instant::now();
+    let mut waiting = Waiting::new(now, Times::USUAL);
+    let mut seen = Seen::new(&[], &[]);
+    assert!(waiting.on_failure(now, (1, 1), true, &seen.replicas()));
+    assert!(!waiting.on_failure(now, (2, 1), true, &seen.replicas()));
+    (seen.round, seen.open) = (2, set(&[0, 1, 2]));
+    let until = waiting.until(now, &seen.replicas()).unwrap();
+    assert_eq!(until - now, Times::USUAL.patience);
 }
 
 /// There is no quorum without the suspected one, because another one is left out.
