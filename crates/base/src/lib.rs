@@ -15,6 +15,7 @@
 //! | [`stamp`] | [`Stamp`](stamp::Stamp), the total order of writes; the clock of stamps |
 //! | [`clock`] | wall clocks: the system's, and a manual one |
 //! | [`random`] | randomness: the system's, and a seeded one |
+//! | [`size`] | sizes in bytes, as text |
 //! | [`codec`] | versioned MessagePack for everything that is stored or sent |
 
 pub mod clock;
@@ -24,6 +25,7 @@ pub mod id;
 pub mod node;
 pub mod pieces;
 pub mod random;
+pub mod size;
 pub mod stamp;
 
 pub use archipel_boxed::boxed;

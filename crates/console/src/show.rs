@@ -1,38 +1,8 @@
 //! Numbers and times for people.
 
+pub use archipel_base::size::{parse as parse_bytes, show as bytes};
 use time::OffsetDateTime;
 use time::macros::format_description;
-
-/// Returns a size with its unit: powers of 1000, as disks are sold.
-pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && value < 99.95);
-    format!("{value:.digits$} {}", UNITS[unit])
-}
-
-/// Reads a size: a number of bytes, or with a unit such as `500GB` or `500 GiB`.
-pub fn parse_bytes(text: &str) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit());
-    let (number, unit) = text.split_at(split.unwrap_or(text.len()));
-    let factor: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "kB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        "TB" => 1_000_000_000_000,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor)
-}
 
 /// Returns the time of a clock in UTC.
 pub fn time(ms: u64) -> String {
@@ -82,31 +52,6 @@ pub fn count(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_units_and_few_digits() {
-        let sizes = [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1.0 kB"),
-            (99_960, "100 kB"),
-            (4_000_000_000_000, "4.0 TB"),
-            (u64::MAX, "18.4 EB"),
-        ];
-        for (size, text) in sizes {
-            assert_eq!(bytes(size), text);
-        }
-    }
-
-    #[test]
-    fn sizes_are_read_with_and_without_units() {
-        assert_eq!(parse_bytes("500GB"), Some(500_000_000_000));
-        assert_eq!(parse_bytes("2 GiB"), Some(2 << 30));
-        assert_eq!(parse_bytes("0"), Some(0));
-        for wrong in ["", "GB", "1.5GB", "-1", "5 apples", "99999999999TB"] {
-            assert_eq!(parse_bytes(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn times_shares_and_counts_are_for_people() {

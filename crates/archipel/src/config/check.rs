@@ -78,6 +78,7 @@ impl Check {
         self.problems.push(Problem {
             key: key.into(),
             value,
+            line: None,
             why: why.into(),
             fix: fix.into(),
         });
@@ -268,7 +269,7 @@ impl Check {
             _ => None,
         };
         if bytes.is_none_or(|bytes| bytes == 0) {
-            let fix = "a size such as \"4TB\" or \"500GiB\", or a number of bytes";
+            let fix = "a size such as \"500GiB\" or \"4TB\", or a number of bytes";
             self.problem(key, Some(value.to_string()), "not a size", fix);
         }
         bytes

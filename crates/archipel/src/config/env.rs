@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::file::{File, SECTIONS};
-use super::{Error, Problem};
+use super::written::Written;
+use super::{Problem, known};
 
 /// Variables with the prefix that are no settings.
 const NOT_SETTINGS: [&str; 4] = [
@@ -13,13 +14,13 @@ const NOT_SETTINGS: [&str; 4] = [
     "ARCHIPEL_UNSAFE_NO_FSYNC",
 ];
 
-/// Applies the settings among `variables` to `table`. Returns the names of variables that look like
-/// settings but are none. They deserve a warning and no error, because container platforms set such
-/// variables themselves (`ARCHIPEL_SERVICE_HOST`).
+/// Applies the settings among `variables` to the file's. Returns the names of variables that look
+/// like settings but are none. They deserve a warning and no error, because container platforms set
+/// such variables themselves (`ARCHIPEL_SERVICE_HOST`).
 pub fn apply(
-    table: &mut toml::Table,
+    written: &mut Written,
     variables: impl Iterator<Item = (String, String)>,
-) -> Result<Vec<String>, Error> {
+) -> Vec<String> {
     let mut unknown = Vec::new();
     for (name, value) in variables {
         let Some(setting) = name.strip_prefix("ARCHIPEL_") else {
@@ -28,38 +29,48 @@ pub fn apply(
         if NOT_SETTINGS.contains(&name.as_str()) || value.is_empty() {
             continue;
         }
-        match overridden(table, &setting.to_ascii_lowercase(), &value) {
-            Ok(changed) => *table = changed,
-            Err(why) if why.contains("unknown field") => unknown.push(name),
-            Err(why) => return Err(wrong_type(name, value, &why)),
+        let path = path(&setting.to_ascii_lowercase());
+        // Only paths have points, and names of variables have none.
+        if setting.contains('.') || !known::is_known(&path) {
+            unknown.push(name);
+            continue;
+        }
+        match overridden(&written.table, &path, &value) {
+            Ok(changed) => written.table = changed,
+            Err(why) => written.refuse(&path, wrong_value(name, value, &why)),
         }
     }
-    Ok(unknown)
+    unknown
+}
+
+/// Returns the path of a setting from the name of its variable: `s3_listen` is `s3.listen`.
+fn path(setting: &str) -> String {
+    let in_section = SECTIONS.iter().find_map(|section| {
+        let key = setting.strip_prefix(section)?.strip_prefix('_')?;
+        Some(format!("{section}.{key}"))
+    });
+    in_section.unwrap_or_else(|| setting.to_owned())
 }
 
 /// Returns `table` with one setting changed. The value is the text itself if the setting is a text,
 /// and otherwise the text parsed as TOML.
-fn overridden(table: &toml::Table, setting: &str, value: &str) -> Result<toml::Table, String> {
-    let text = with(table, setting, toml::Value::String(value.to_owned()));
+fn overridden(table: &toml::Table, path: &str, value: &str) -> Result<toml::Table, String> {
+    let text = with(table, path, toml::Value::String(value.to_owned()));
     match accepted(text) {
         Ok(changed) => Ok(changed),
         Err(why) => match format!("value = {value}").parse::<toml::Table>() {
             Ok(mut parsed) => {
                 let parsed = parsed.remove("value").ok_or_else(|| why.clone())?;
-                accepted(with(table, setting, parsed))
+                accepted(with(table, path, parsed))
             }
             Err(_) => Err(why),
         },
     }
 }
 
-fn with(table: &toml::Table, setting: &str, value: toml::Value) -> toml::Table {
+fn with(table: &toml::Table, path: &str, value: toml::Value) -> toml::Table {
     let mut table = table.clone();
-    let in_section = SECTIONS.iter().find_map(|section| {
-        let key = setting.strip_prefix(section)?.strip_prefix('_')?;
-        Some((*section, key))
-    });
-    match in_section {
+    match path.split_once('.') {
         Some((section, key)) => {
             let entry = table
                 .entry(section)
@@ -69,7 +80,7 @@ fn with(table: &toml::Table, setting: &str, value: toml::Value) -> toml::Table {
             }
         }
         None => {
-            table.insert(setting.to_owned(), value);
+            table.insert(path.to_owned(), value);
         }
     }
     table
@@ -82,11 +93,12 @@ fn accepted(table: toml::Table) -> Result<toml::Table, String> {
     }
 }
 
-fn wrong_type(name: String, value: String, why: &str) -> Error {
-    Error::Problems(vec![Problem {
+fn wrong_value(name: String, value: String, why: &str) -> Problem {
+    Problem {
         key: name,
         value: Some(value),
+        line: None,
         why: why.to_owned(),
         fix: "use a value of the same type as in the configuration file; lists and tables in TOML syntax".into(),
-    }])
+    }
 }

@@ -2,17 +2,19 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`written`] | the text of the file; unknown keys and wrong types are found at once |
 //! | [`file`] | the file's keys as written; unknown keys are refused |
+//! | [`known`] | the names of all keys, and the nearest one to an unknown one |
 //! | [`env`] | `ARCHIPEL_SECTION_KEY`, which overrides the file |
-//! | [`check`] | the check of the values; every problem has key, value and fix |
+//! | [`check`] | the check of the values |
+//! | [`problem`] | problems, each with key, value and fix; errors |
 //! | [`certificates`] | certificates from files |
 //! | [`demo`] | the settings of `archipel demo` |
 //! | [`acme`], [`audit`], [`discover`], [`encryption`], [`event_targets`], [`first_start`], [`tls`], [`traces`], [`transport`] | the types of these settings |
 //! | [`secret`] | tokens from files |
-//! | [`size`] | sizes as text |
 
-use std::fmt;
 use std::fs;
+use std::mem;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -33,13 +35,16 @@ mod env;
 mod event_targets;
 mod file;
 mod first_start;
+mod known;
+mod problem;
 pub mod secret;
-pub mod size;
 mod tls;
 mod traces;
 mod transport;
+mod written;
 
 pub use acme::{Acme, Challenge};
+pub use archipel_base::size;
 pub use audit::Audit;
 pub use certificates::CertificateFiles;
 pub use demo::for_demo;
@@ -50,6 +55,7 @@ pub use event_targets::{
     Webhook,
 };
 pub use first_start::FirstStart;
+pub use problem::{Error, Problem};
 pub use secret::Secret;
 pub use tls::Tls;
 pub use traces::Traces;
@@ -59,6 +65,8 @@ pub use transport::Transport;
 mod tests;
 #[cfg(test)]
 mod tests_of_clusters;
+#[cfg(test)]
+mod tests_of_files;
 
 /// All settings with their defaults and comments. A test keeps them true.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -298,67 +306,6 @@ pub struct Limits {
     pub lifecycle_day: Duration,
 }
 
-/// A problem with a setting.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
-    /// The setting or the environment variable.
-    pub key: String,
-    /// The value of the setting.
-    pub value: Option<String>,
-    /// The problem.
-    pub why: String,
-    /// The action that fixes it.
-    pub fix: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.value {
-            Some(value) => write!(
-                f,
-                "{} = {value:?}: {}; fix: {}",
-                self.key, self.why, self.fix
-            ),
-            None => write!(f, "{}: {}; fix: {}", self.key, self.why, self.fix),
-        }
-    }
-}
-
-/// The reason why there are no settings.
-#[derive(Debug)]
-pub enum Error {
-    /// The file cannot be read.
-    Unreadable(PathBuf, std::io::Error),
-    /// The file is not valid TOML, or has unknown keys or wrong types. The text names the line.
-    Toml(PathBuf, String),
-    /// Some values are invalid.
-    Problems(Vec<Problem>),
-}
-
-impl std::error::Error for Error {}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Unreadable(path, error) => write!(
-                f,
-                "cannot read the configuration {}: {error}; fix: check the path and its permissions",
-                path.display()
-            ),
-            Error::Toml(path, text) => write!(
-                f,
-                "the configuration {} is not valid: {}\nfix: `archipel config example` shows every key",
-                path.display(),
-                text.trim_end()
-            ),
-            Error::Problems(problems) => {
-                f.write_str("the configuration is not valid:")?;
-                problems.iter().try_for_each(|p| write!(f, "\n  {p}"))
-            }
-        }
-    }
-}
-
 /// The settings, and the environment variables that look like settings but are none.
 #[derive(Debug)]
 pub struct Loaded {
@@ -385,14 +332,18 @@ fn parse(
     variables: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Error> {
     let invalid = |error: toml::de::Error| Error::Toml(path.to_owned(), error.to_string());
-    // The table below would suffice, but only this pass yields the line of an error.
-    toml::from_str::<file::File>(text).map_err(invalid)?;
-    let mut table: toml::Table = text.parse().map_err(invalid)?;
+    let mut written = written::read(text).map_err(invalid)?;
     let (secret, variables) = first_start::take_secret(variables);
-    let unknown_variables = env::apply(&mut table, variables)?;
-    let file = file::File::deserialize(table).map_err(invalid)?;
-    Ok(Loaded {
-        settings: check::settings(&file, secret).map_err(Error::Problems)?,
-        unknown_variables,
-    })
+    let unknown_variables = env::apply(&mut written, variables);
+    let file = file::File::deserialize(mem::take(&mut written.table)).map_err(invalid)?;
+    match check::settings(&file, secret) {
+        Ok(settings) if written.problems.is_empty() => Ok(Loaded {
+            settings,
+            unknown_variables,
+        }),
+        checked => {
+            let found = checked.err().unwrap_or_default();
+            Err(Error::Problems(path.to_owned(), written.with(found)))
+        }
+    }
 }

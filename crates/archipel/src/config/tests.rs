@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use archipel_storage::engine::{Durability, EngineKind};
 
+use super::known::all_settings;
 use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, Transport, file, parse};
 
 pub fn read(text: &str) -> Result<Loaded, Error> {
     with_env(text, &[])
 }
 
-fn with_env(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Error> {
+pub fn with_env(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Error> {
     let variables = variables
         .iter()
         .map(|(n, v)| (n.to_string(), v.to_string()));
@@ -21,17 +22,6 @@ fn with_env(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Error> {
 
 pub fn refusal(text: &str) -> String {
     read(text).expect_err("it should be refused").to_string()
-}
-
-/// Returns the example with every commented setting made active.
-fn all_settings() -> String {
-    let active = |line: &str| match line.strip_prefix('#') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => {
-            rest.to_owned()
-        }
-        _ => line.to_owned(),
-    };
-    EXAMPLE.lines().map(|line| active(line) + "\n").collect()
 }
 
 /// Collects the dotted names of all keys of a table, without list indices.
@@ -238,26 +228,6 @@ fn the_size_of_the_map_is_for_lmdb_and_within_bounds() {
 }
 
 #[test]
-fn error_about_unknown_key_or_wrong_type_names_the_line() {
-    let unknown = refusal("data_dir = \"/d\"\n[s3]\nlistn = \"x\"\n");
-    assert!(
-        unknown.contains("test.toml") && unknown.contains("line 3"),
-        "{unknown}"
-    );
-    assert!(
-        unknown.contains("listn") && unknown.contains("listen"),
-        "{unknown}"
-    );
-    let wrong = refusal("data_dir = 5\n");
-    assert!(
-        wrong.contains("line 1") && wrong.contains("expected"),
-        "{wrong}"
-    );
-    let syntax = refusal("data_dir = \"/d\"\nengine =\n");
-    assert!(syntax.contains("line 2"), "{syntax}");
-}
-
-#[test]
 fn all_problems_are_reported_at_once_with_key_value_and_fix() {
     let text = r#"
         engine = "oracle"
@@ -339,16 +309,6 @@ fn environment_overrides_the_file() {
     assert_eq!(settings.disks[0].capacity_bytes, Some(1 << 30));
     assert_eq!(settings.log.level, "info");
     assert_eq!(loaded.unknown_variables, ["ARCHIPEL_SERVICE_HOST"]);
-}
-
-#[test]
-fn error_names_a_variable_of_the_wrong_type() {
-    let refusal = with_env(MINIMAL, &[("ARCHIPEL_LIMITS_CONNECTIONS", "many")]);
-    let refusal = refusal.unwrap_err().to_string();
-    assert!(
-        refusal.contains("ARCHIPEL_LIMITS_CONNECTIONS = \"many\""),
-        "{refusal}"
-    );
 }
 
 #[test]
