@@ -88,7 +88,7 @@ class Transcript:
             answer = answer.replace(real, name)
         answer = re.sub(r"\b\d+ s ago", "1 s ago", answer)
         answer = re.sub(r"(?m)^(age +)\d+ s$", r"\g<1>1 s", answer)
-        answer = re.sub(r"\(\d+ [GT]B before\)", "(400 GB before)", answer)
+        answer = re.sub(r"\(\d+\.\d [GT]iB before\)", "(400.0 GiB before)", answer)
         answer = re.sub(r"\b\d+\.\d ms", "8.0 ms", answer)
         self.lines += [f"$ {command}", *aligned(in_order([one.rstrip() for one in answer.strip("\n").splitlines()]))]
 
@@ -166,12 +166,12 @@ def test_by_the_command_line(machines, tmp_path):
     for node in first.cli_json("node", "list"):
         told.names[node["short"]] = SHORTS[node["zone"]]
     # What the disk of this machine has.
-    told.names[re.search(r"\d+(\.\d+)? [GT]B", first.cli("node", "list"))[0]] = "400.0 GB"
+    told.names[re.search(r"\d+\.\d [GT]iB", first.cli("node", "list"))[0]] = "400.0 GiB"
     for server, host in zip(machines, HOSTS.values()):
         told.names[f"127.0.0.1:{server.cluster}"] = host
 
     told.archipel("node list")
-    told.archipel("layout assign 0badcafe 12345678 9abcdef0 --capacity 300GB", until="Effect")
+    told.archipel("layout assign 0badcafe 12345678 9abcdef0 --capacity 300GiB", until="Effect")
     told.archipel("layout redundancy --replicas 3")
     staged = first.cli_json("layout", "show")["staged"]
     told.archipel(f"layout apply --version {staged['version']} --revision {staged['revision']} --wait")

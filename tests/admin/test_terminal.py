@@ -69,7 +69,7 @@ def test_states_have_colours_unless_they_are_refused(three):
 
 @pytest.fixture
 def slow_scrub(three):
-    """Data that a scrub of 1 MB a second needs some time for."""
+    """Data that a scrub of 1 MiB a second needs some time for."""
     s3 = boto_of(three)
     s3.put_object(Bucket=three.bucket, Key="terminal", Body=os.urandom(4_000_000))
 
@@ -116,7 +116,8 @@ def test_an_operation_that_runs_is_cancelled(three, slow_scrub):
     told = cli.run(three, f"operation cancel scrub:{short}", "--json")
     assert told.returncode == 0 and json.loads(told.stdout)["id"] == f"scrub:{short}", told.stderr
     ended = cli.run(three, f"operation wait scrub:{short}", "--json")
-    assert ended.returncode == 0 and json.loads(ended.stdout)["state"] != "running", ended.stderr
+    assert ended.returncode == 1 and "it was stopped" in ended.stderr, ended.stderr
+    assert json.loads(ended.stdout)["state"] != "running"
     listed = cli.run(three, "operation list --kind scrub --state running", "--json")
     assert short not in listed.stdout
     again = cli.run(three, f"operation cancel scrub:{short}")

@@ -189,6 +189,7 @@ def test_a_new_secret_on_one_node_closes_no_other(tmp_path):
         all_serve()
         assert not any(trouble(node) for node in cluster.nodes)
 
+        restart(first)  # The second node had dropped the wrapping by the new secret.
         restart(first)
         # Now nothing is wrapped by the old secret. The others say what their next start would do.
         held = "after a restart it would refuse"

@@ -161,7 +161,7 @@ def test_layout_change_is_staged_previewed_applied_and_followed(browser):
     node = re.search(r'name="node" value="([0-9a-f]{64})"', browser.get("/layout").text).group(1)
     assert browser.send("/layout", change="assign", node=node, zone="attic", capacity="50GB").status == 303
     page = browser.get("/layout").text
-    assert "zone attic, 50.0 GB" in page
+    assert "zone attic, 46.6 GiB" in page
     version, revision = (re.search(rf'name="{part}" value="([0-9]+)"', page).group(1) for part in ("version", "revision"))
     stale = browser.send("/layout", change="apply", version=version, revision=str(int(revision) + 1))
     assert stale.status == 409

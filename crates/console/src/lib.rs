@@ -254,7 +254,9 @@ fn about_buckets() -> Router<App> {
         )
         .route(
             "/buckets/{name}/rules",
-            get(rules::show).post(rules::change),
+            get(rules::show)
+                .post(rules::change)
+                .layer(request::rules_form_limit()),
         )
         .route("/buckets/{name}/delete-bucket", post(buckets::delete))
 }

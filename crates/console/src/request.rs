@@ -43,6 +43,10 @@ pub const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 /// of them, because it is encoded twice.
 const MAX_KEYS_FORM_BYTES: usize = 1 << 20;
 
+/// The largest form with rules of a bucket. The admin API takes 1 MiB of them. Many characters of JSON take three
+/// in a form.
+const MAX_RULES_FORM_BYTES: usize = 3 << 20;
+
 /// Returns the limit for most forms.
 pub fn form_limit() -> DefaultBodyLimit {
     DefaultBodyLimit::max(MAX_FORM_BYTES)
@@ -51,6 +55,11 @@ pub fn form_limit() -> DefaultBodyLimit {
 /// Returns the limit for a form with the keys of a page of objects.
 pub fn keys_form_limit() -> DefaultBodyLimit {
     DefaultBodyLimit::max(MAX_KEYS_FORM_BYTES)
+}
+
+/// Returns the limit for a form with rules of a bucket.
+pub fn rules_form_limit() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(MAX_RULES_FORM_BYTES)
 }
 
 /// Returns the mark of what a page shows in a form that replaces it.

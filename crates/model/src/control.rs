@@ -24,6 +24,7 @@ use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
 
 use crate::bucket::{AccessKey, Bucket, Grant, GrantChange, Named, Permissions};
 use crate::error::{Error, damaged_row};
@@ -167,6 +168,17 @@ impl Model {
         Ok(())
     }
 
+    /// Returns a bucket as its row is now, whatever the cache says.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`].
+    #[boxed]
+    pub async fn read_bucket(&self, bucket: &Bucket) -> Result<Bucket, Error> {
+        let now = self.refresh_bucket(&bucket.name).await?;
+        now.filter(|now| now.id == bucket.id)
+            .ok_or(Error::NoSuchBucket)
+    }
+
     /// Changes a bucket's row and then the cache.
     pub(crate) async fn change_bucket(
         &self,
@@ -182,7 +194,7 @@ impl Model {
 
     /// Changes a bucket's row and then the cache, unless `change` fails. A bucket that was deleted
     /// is not mistaken for one that has its name now: who may change the one may not change the
-    /// other.
+    /// other. Returns the bucket as this change wrote it: the row may have been changed again since.
     pub(crate) async fn change_row(
         &self,
         bucket: &Bucket,
@@ -190,10 +202,15 @@ impl Model {
     ) -> Result<Arc<Bucket>, Error> {
         let (id, row_key) = (bucket.id, rowkeys::bucket(&bucket.name));
         let how = WriteOptions::durable(Durability::Fsync);
-        let changed = self.cluster().update(&row_key, how, move |current| {
+        let written = Mutex::new(None);
+        let changed = self.cluster().update(&row_key, how, |current| {
             match current.map(|v| Named::bucket(&v.metadata)) {
                 Some(Ok(Some(mut bucket))) if bucket.id == id => match change(&mut bucket) {
-                    Ok(()) => Decision::Write(Some(row(codec::encode(&bucket)))),
+                    Ok(()) => {
+                        let encoded = codec::encode(&bucket);
+                        *written.lock() = Some(bucket);
+                        Decision::Write(Some(row(encoded)))
+                    }
                     Err(error) => Decision::Abort(error),
                 },
                 Some(Err(error)) => Decision::Abort(damaged_row(error)),
@@ -209,7 +226,8 @@ impl Model {
             .transpose()?
             .flatten()
             .filter(|bucket| bucket.id == id);
-        changed.map(Arc::new).ok_or(Error::NoSuchBucket)
+        let now = changed.ok_or(Error::NoSuchBucket)?;
+        Ok(Arc::new(written.into_inner().unwrap_or(now)))
     }
 
     /// Sets an access key's permissions for a bucket. Empty permissions remove the grant.

@@ -104,6 +104,8 @@ impl Model {
     pub fn start_expiry(&self) {
         let expiry = &self.inner.expiry;
         expiry.asked.lock().walks += 1;
+        // What kept an earlier walk from its end may be over.
+        expiry.change(|status| status.trouble = None);
         expiry.wake.notify_one();
     }
 
@@ -111,12 +113,21 @@ impl Model {
     /// false if no walk runs.
     pub fn stop_expiry(&self) -> bool {
         let expiry = &self.inner.expiry;
-        let day = self.now_ms() / self.day_ms();
+        let now = self.now_ms();
+        let day = now / self.day_ms();
         let mut asked = expiry.asked.lock();
+        let waited = asked.answered < asked.walks;
         asked.stopped = Some((day, asked.walks));
         asked.answered = asked.walks;
         drop(asked);
-        expiry.status.lock().running
+        let mut status = expiry.status.lock();
+        if waited && !status.running {
+            // The walk that never began is the last one, and was not through.
+            (status.parts, status.parts_done) = (status.parts.max(1), 0);
+            (status.began_ms, status.ended_ms) = (now, now);
+            status.trouble = None;
+        }
+        status.running
     }
 
     /// Returns true if nothing more is to be walked today.
@@ -160,11 +171,13 @@ impl Model {
             status.next_ms = next_ms;
         });
         if due.is_empty() {
-            // Parts that an earlier walk left are not left of this one.
-            if self.inner.expiry.asked.lock().answered < walks {
-                let none = |status: &mut ExpiryStatus| (status.parts, status.parts_done) = (0, 0);
-                self.inner.expiry.change(none);
-            }
+            // Parts that an earlier walk left are not left any more.
+            let is_asked = self.inner.expiry.asked.lock().answered < walks;
+            self.inner.expiry.change(|status| {
+                if is_asked || status.parts_done < status.parts {
+                    (status.parts, status.parts_done) = (0, 0);
+                }
+            });
             self.inner.expiry.answer(walks);
             return Ok(());
         }

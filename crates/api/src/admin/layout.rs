@@ -239,7 +239,7 @@ fn role(node: &NodeInfo, ask: &Assign, epoch: &Epoch, staged: &Staged) -> Result
         capacity_bytes: capacity.ok_or_else(|| {
             unknown(
                 "capacity",
-                "add --capacity SIZE such as 500GB, or --gateway",
+                "add --capacity SIZE such as 500GiB, or --gateway",
             )
         })?,
     })

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use archipel_model::{Notification, NotificationKind};
+use archipel_model::{Error, Notification, NotificationKind};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -83,7 +83,13 @@ pub(super) async fn set(
         }
     }
     let bucket = find(&admin, &name).await?;
+    let test = test(&condition);
     if let Some(rules) = checked.as_ref().filter(|_| !how.skip_test) {
+        // A change that is to be refused sends nothing. The cache may not know what the client saw.
+        let now = model.read_bucket(&bucket).await?;
+        if !test(now.notification.as_ref()) {
+            return Err(condition.refusal(Error::PreconditionFailed));
+        }
         let told = model.test_event_targets(&bucket.name, rules).await;
         told.map_err(|(arn, why)| {
             let message = format!(
@@ -92,7 +98,6 @@ pub(super) async fn set(
             Refusal::new(StatusCode::CONFLICT, "EventTargetFails", message)
         })?;
     }
-    let test = test(&condition);
     let changed = model.set_notification_if(&bucket, checked, test).await;
     let changed = changed.map_err(|error| condition.refusal(error))?;
     Ok(tagged(changed.notification.as_ref()))

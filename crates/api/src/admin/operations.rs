@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::Method;
-use utoipa::openapi::path::{Operation as Described, ParameterIn};
+use utoipa::openapi::path::{Operation as Described, Parameter, ParameterIn};
 use utoipa::openapi::{OpenApi, RefOr};
 
 use super::auth::ALL;
@@ -36,6 +36,8 @@ pub(super) struct Operation {
     pub metrics_token: bool,
     /// The names of its query parameters.
     pub parameters: BTreeSet<String>,
+    /// True if it takes a [`Precondition`](super::precondition::Precondition).
+    pub takes_condition: bool,
 }
 
 /// The operations by the template of the path and the method.
@@ -54,12 +56,13 @@ impl Operation {
         let reads = *method == Method::GET || READS.contains(&id);
         let write = !reads || SECRETS.contains(&id);
         let parameters = described.parameters.iter().flatten();
-        let in_query = parameters.filter_map(|one| match one {
-            RefOr::T(one) if matches!(one.parameter_in, ParameterIn::Query) => {
-                Some(one.name.clone())
-            }
-            _ => None,
+        let mut parameters = parameters.filter_map(|one| match one {
+            RefOr::T(one) => Some(one),
+            RefOr::Ref(_) => None,
         });
+        let is_in_query = |one: &&Parameter| matches!(one.parameter_in, ParameterIn::Query);
+        let in_query = parameters.clone().filter(is_in_query);
+        let takes_condition = parameters.any(|one| one.name == "If-Match");
         Operation {
             // A caller that makes tokens can do everything.
             resource: match tag.map(String::as_str) {
@@ -73,7 +76,8 @@ impl Operation {
             }),
             any_token: ANY_TOKEN.contains(&id),
             metrics_token: METRICS_TOKEN.contains(&id),
-            parameters: in_query.collect(),
+            parameters: in_query.map(|one| one.name.clone()).collect(),
+            takes_condition,
         }
     }
 }

@@ -102,7 +102,8 @@ pub(super) async fn info(
     At(name): At<String>,
 ) -> Result<Tagged<PolicyInfo>, Refusal> {
     let policy = admin.model.named_policy(&name).await?;
-    tagged_info(&admin.model, &policy)
+    let info = describe(&policy, &admin.model.holders()?)?;
+    Ok(Tagged(info, Some(tag(&policy))))
 }
 
 /// Replaces the document of a managed policy. It becomes a new version, which counts; of more than
@@ -123,8 +124,10 @@ pub(super) async fn replace(
     let name = changeable(model, &name).await?;
     let test = |now: &ManagedPolicy| condition.admits(Some(tag(now)));
     let changed = model.replace_policy_if(&name, text, test).await;
-    let changed = changed.map_err(|error| condition.refusal(error))?;
-    tagged_info(model, &changed.value)
+    let policy = changed.map_err(|error| condition.refusal(error))?.value;
+    // The policy is replaced by now, and shown also if nothing is known of its holders.
+    let holders = model.holders().unwrap_or_default();
+    Ok(Tagged(describe(&policy, &holders)?, Some(tag(&policy))))
 }
 
 /// Deletes a managed policy that is attached to nothing.
@@ -171,11 +174,6 @@ async fn changeable(model: &Model, policy: &str) -> Result<String, Refusal> {
 /// Returns the tag of a policy: of the version that counts. Other rows say what it is attached to.
 fn tag(policy: &ManagedPolicy) -> Tag {
     Tag::of(&(policy.incarnation, policy.default))
-}
-
-fn tagged_info(model: &Model, policy: &ManagedPolicy) -> Result<Tagged<PolicyInfo>, Refusal> {
-    let info = describe(policy, &model.holders()?)?;
-    Ok(Tagged(info, Some(tag(policy))))
 }
 
 fn describe(policy: &ManagedPolicy, holders: &Holders) -> Result<PolicyInfo, Refusal> {

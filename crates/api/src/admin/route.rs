@@ -11,7 +11,7 @@ use axum::extract::{MatchedPath, RawPathParams};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{Method, Request, StatusCode, header};
 use tower::ServiceExt;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -237,8 +237,8 @@ fn wrong_method() -> Refusal {
     )
 }
 
-/// Refuses what the caller may not do, and parameters that the operation does not know: what is
-/// ignored would mislead.
+/// Refuses what the caller may not do, and parameters and conditions that the operation does not know:
+/// what is ignored would mislead.
 fn check(known: &Operations, path: &RawPathParams, request: &Request<Body>) -> Result<(), Refusal> {
     let (extensions, method) = (request.extensions(), request.method());
     let template = extensions.get::<MatchedPath>().map(MatchedPath::as_str);
@@ -253,6 +253,18 @@ fn check(known: &Operations, path: &RawPathParams, request: &Request<Body>) -> R
     let bucket = bucket.filter(|_| operation.resource == "buckets");
     let caller = extensions.get::<Caller>().ok_or_else(unauthorized)?;
     caller.check(operation, bucket.map(|(_, bucket)| bucket))?;
+    let conditions = [header::IF_MATCH, header::IF_NONE_MATCH];
+    let mut given = conditions
+        .iter()
+        .filter(|name| request.headers().contains_key(*name));
+    if let Some(name) = given.next()
+        && operation.write
+        && !operation.takes_condition
+    {
+        return Err(Refusal::invalid(format!(
+            "{name}: this request takes no condition"
+        )));
+    }
     let Some(query) = request.uri().query() else {
         return Ok(());
     };

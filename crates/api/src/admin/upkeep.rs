@@ -190,6 +190,7 @@ fn failed(error: archipel_cluster::Error) -> Refusal {
 pub(super) fn scrub_info(scrub: ScrubStatus) -> ScrubInfo {
     ScrubInfo {
         running: scrub.running,
+        stopped: scrub.stopped,
         asked: scrub.asked,
         rate: scrub.rate,
         began_ms: scrub.began_ms,

@@ -16,6 +16,9 @@ use super::page::page;
 use super::types::{OperationInfo, OperationKind, OperationState, Page, ProgressInfo, RepairNode};
 use super::{Admin, repair, upkeep, verify};
 
+/// The trouble of an operation that was cancelled.
+const STOPPED: &str = "it was stopped before it had done everything";
+
 /// The filters of the list of operations.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +96,7 @@ pub(super) async fn cancel(
     };
     match (one.kind, &one.node) {
         (OperationKind::Scrub | OperationKind::Verification | OperationKind::Lifecycle, _)
-            if one.state != OperationState::Running =>
+            if !matches!(one.state, OperationState::Running | OperationState::Stuck) =>
         {
             return cannot("it does not run");
         }
@@ -185,6 +188,7 @@ fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
             all: Some(scrub.stored_bytes),
             unit: Some("bytes".into()),
             problems: scrub.damaged,
+            trouble: scrub.stopped.then(|| STOPPED.to_owned()),
             ..OperationInfo::new(Scrub, Some(node), active(scrub.running))
         },
         OperationInfo {
@@ -219,8 +223,7 @@ fn verification(admin: &Admin) -> OperationInfo {
         (_, 0) => OperationState::Running,
         _ => OperationState::Done,
     };
-    let stopped = "it was stopped before it had verified everything";
-    let stopped = info.stopped.then(|| stopped.to_owned());
+    let stopped = info.stopped.then(|| STOPPED.to_owned());
     OperationInfo {
         began_ms: some(info.began_ms),
         ended_ms: some(info.ended_ms),
@@ -280,10 +283,13 @@ fn lifecycle(admin: &Admin) -> OperationInfo {
     // Those of earlier walks are tried again in this one.
     let problems = status.counts.failed.saturating_sub(status.failed_before);
     let info = upkeep::lifecycle_info(status);
-    let state = match info.running || info.waiting {
-        true => OperationState::Running,
-        false => OperationState::Idle,
+    let state = match (info.running, info.waiting) {
+        (false, true) if info.trouble.is_some() => OperationState::Stuck,
+        (false, false) => OperationState::Idle,
+        _ => OperationState::Running,
     };
+    let is_left = state == OperationState::Idle && info.parts_done < info.parts;
+    let stopped = is_left.then(|| STOPPED.to_owned());
     OperationInfo {
         began_ms: some(info.began_ms),
         ended_ms: some(info.ended_ms),
@@ -292,7 +298,7 @@ fn lifecycle(admin: &Admin) -> OperationInfo {
         all: Some(info.parts),
         unit: Some("parts of buckets".into()),
         problems,
-        trouble: info.trouble,
+        trouble: info.trouble.or(stopped),
         ..OperationInfo::new(OperationKind::Lifecycle, None, state)
     }
 }

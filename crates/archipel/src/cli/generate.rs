@@ -47,6 +47,7 @@ mod tests {
     use clap::{Arg, Command, CommandFactory};
 
     use super::super::Cli;
+    use super::super::target::GLOBAL;
 
     /// The width of the help text in the golden file.
     const WIDTH: usize = 100;
@@ -92,6 +93,23 @@ mod tests {
                     hidden,
                     "{}: {name}: add hide_env_values",
                     command.get_name()
+                );
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
+    }
+
+    #[test]
+    fn global_options_have_a_heading_of_their_own() {
+        fn look(command: &Command) {
+            for argument in command.get_arguments() {
+                assert_eq!(
+                    argument.is_global_set(),
+                    argument.get_help_heading() == Some(GLOBAL),
+                    "{}: {}",
+                    command.get_name(),
+                    argument.get_id()
                 );
             }
             command.get_subcommands().for_each(look);

@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::table;
+use super::target::GLOBAL;
 use crate::client::Failure;
 use client::{Answer, Ask, Client, JSON, strange};
 
@@ -26,6 +27,7 @@ pub struct Endpoint {
         hide_env_values = true,
         value_name = "URL",
         global = true,
+        help_heading = GLOBAL,
         default_value = "http://127.0.0.1:3904"
     )]
     pub endpoint: String,
@@ -35,7 +37,8 @@ pub struct Endpoint {
         env = "AWS_ACCESS_KEY_ID",
         hide_env_values = true,
         value_name = "KEY_ID",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub access_key: Option<String>,
     /// The access key's secret. Other users of this machine see options: prefer the variable
@@ -44,7 +47,8 @@ pub struct Endpoint {
         env = "AWS_SECRET_ACCESS_KEY",
         hide_env_values = true,
         value_name = "SECRET",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub secret_key: Option<String>,
     /// The region
@@ -54,6 +58,7 @@ pub struct Endpoint {
         hide_env_values = true,
         value_name = "REGION",
         global = true,
+        help_heading = GLOBAL,
         default_value = "us-east-1"
     )]
     pub region: String,
@@ -63,14 +68,15 @@ pub struct Endpoint {
         env = "AWS_CA_BUNDLE",
         hide_env_values = true,
         value_name = "FILE",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub ca_file: Option<PathBuf>,
     /// Print JSON; values are base64
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// Print results and errors only: no confirmations
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
 }
 

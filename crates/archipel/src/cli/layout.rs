@@ -82,7 +82,7 @@ pub struct AssignArgs {
     /// setting
     #[arg(long)]
     zone: Option<String>,
-    /// The capacity of each node, such as 500GB or 2TiB. Default: unchanged, or the node's own
+    /// The capacity of each node, such as 500GiB or 2TB. Default: unchanged, or the node's own
     /// setting
     #[arg(long, value_name = "SIZE", value_parser = storage_size, conflicts_with = "gateway")]
     capacity: Option<u64>,
@@ -93,7 +93,7 @@ pub struct AssignArgs {
 
 fn storage_size(text: &str) -> Result<u64, String> {
     match size::parse(text) {
-        None => Err("not a size; fix: write for example 500GB or 2TiB".into()),
+        None => Err("not a size; fix: write for example 500GiB or 2TB".into()),
         Some(0) => Err("the capacity is zero; fix: for a node without data write --gateway".into()),
         Some(bytes) => Ok(bytes),
     }

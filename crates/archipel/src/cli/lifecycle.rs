@@ -2,8 +2,9 @@
 
 use archipel_api::admin::types::LifecycleInfo;
 use clap::Subcommand;
+use tokio::time::Instant;
 
-use super::progress::{LOOK, Progress, bar};
+use super::progress::{LOOK, PATIENCE, Progress, bar};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
@@ -11,10 +12,6 @@ use crate::config::size;
 
 /// The length of a day in seconds, unless a test makes it shorter.
 const DAY_SECONDS: u64 = 86_400;
-
-/// How many looks in a row may tell why no walk begins. A node that has just started does not know
-/// the time yet, for example.
-const PATIENCE: u32 = 150;
 
 /// The subcommands of `archipel lifecycle`.
 #[derive(Subcommand)]
@@ -49,13 +46,13 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 /// failed meanwhile.
 async fn walked(target: &Target, client: &Client, started: LifecycleInfo) -> Result<(), Failure> {
     let failed_before = started.failed;
-    let (mut info, mut progress, mut in_vain) = (started, Progress::new(), 0);
+    let (mut info, mut progress, mut in_vain) = (started, Progress::new(), None);
     while info.running || info.waiting {
         in_vain = match (info.running, &info.trouble) {
-            (false, Some(_)) => in_vain + 1,
-            _ => 0,
+            (false, Some(_)) => in_vain.or_else(|| Some(Instant::now())),
+            _ => None,
         };
-        if in_vain > PATIENCE {
+        if in_vain.is_some_and(|since| since.elapsed() >= PATIENCE) {
             break;
         }
         // The counts are those of the walk before until this one begins.

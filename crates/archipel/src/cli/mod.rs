@@ -104,7 +104,7 @@ Examples:
   archipel key create laptop
   archipel key allow AK... --bucket photos --read --write
   archipel node list                                the nodes, and which of them hold no data yet
-  archipel layout assign 0badcafe --zone paris --capacity 500GB
+  archipel layout assign 0badcafe --zone paris --capacity 500GiB
   archipel layout show                              the effect of that, and the command to apply it
   archipel completions bash > /etc/bash_completion.d/archipel
 

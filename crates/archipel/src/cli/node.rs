@@ -7,6 +7,7 @@ use super::deletion::Deletion;
 use super::table::{self, done};
 use super::target::Target;
 use crate::client::{Failure, path, query};
+use crate::config::size;
 
 /// The subcommands of `archipel node`.
 #[derive(Subcommand)]
@@ -178,20 +179,11 @@ fn row(node: &NodeInfo) -> [String; 9] {
     ]
 }
 
-/// Formats a capacity in decimal units, as operators write it.
+/// Formats a capacity. A node without one is a gateway.
 pub fn capacity(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let name = UNITS[unit];
     match bytes {
         0 => "gateway".into(),
-        _ if value.fract() == 0.0 => format!("{value} {name}"),
-        _ => format!("{value:.1} {name}"),
+        _ => size::show(bytes),
     }
 }
 
@@ -213,13 +205,13 @@ fn hint(nodes: &[NodeInfo]) -> Option<String> {
         }
     };
     let zone = missing(idle.iter().any(|n| n.zone.is_none()), "--zone ZONE");
-    let size = missing(
+    let capacity = missing(
         idle.iter().any(|n| n.capacity_bytes.is_none()),
-        "--capacity 500GB",
+        "--capacity 500GiB",
     );
     let nodes = shorts.join(" ");
     Some(format!(
-        "Nodes outside the layout hold no data. To add them:\n  archipel layout assign {nodes}{zone}{size}\n  archipel layout show"
+        "Nodes outside the layout hold no data. To add them:\n  archipel layout assign {nodes}{zone}{capacity}\n  archipel layout show"
     ))
 }
 
@@ -241,7 +233,7 @@ mod tests {
         assert_eq!(row(&idle(None))[3], "alive, no layout");
         let hint = hint(&[idle(None)]).unwrap();
         assert!(
-            hint.contains("archipel layout assign 0badcafe --zone ZONE --capacity 500GB"),
+            hint.contains("archipel layout assign 0badcafe --zone ZONE --capacity 500GiB"),
             "{hint}"
         );
     }
@@ -257,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn capacity_is_shown_in_decimal_units() {
-        let shown = [0, 999, 500_000_000_000, 1_500_000_000_000, 2 << 40].map(capacity);
-        assert_eq!(shown, ["gateway", "999 B", "500 GB", "1.5 TB", "2.2 TB"]);
+    fn capacity_is_shown_as_all_sizes_are() {
+        let shown = [0, 999, 500 << 30, 500_000_000_000].map(capacity);
+        assert_eq!(shown, ["gateway", "999 B", "500.0 GiB", "465.7 GiB"]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! `archipel operation`
 
-use archipel_api::admin::types::{OperationInfo, OperationState};
+use archipel_api::admin::types::{OperationInfo, OperationKind, OperationState};
 use clap::Subcommand;
+use tokio::time::Instant;
 
-use super::progress::{LOOK, Progress, bar};
+use super::progress::{LOOK, PATIENCE, Progress, bar};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure, path, query};
@@ -57,9 +58,6 @@ const KINDS: [&str; 9] = [
     "verification",
 ];
 
-/// How many times in a row the state of an operation may be unknown while it is waited for.
-const PATIENCE: u32 = 5;
-
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
@@ -89,16 +87,23 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 
 /// Waits until the operation at `route` runs no more.
 async fn follow(client: &Client, route: &str) -> Result<OperationInfo, Failure> {
-    let (mut progress, mut missed, mut seen) = (Progress::new(), 0, None);
+    let (mut progress, mut missed, mut seen) = (Progress::new(), None, None);
     let one = loop {
         let told: Result<OperationInfo, Failure> = client.get(route).await;
-        missed = match is_missed(&told, seen.is_some()) {
-            true => missed + 1,
-            false => 0,
+        missed = match is_missed(&told, seen.is_some()) || is_held_up(&told) {
+            true => missed.or_else(|| Some(Instant::now())),
+            false => None,
         };
         match told {
             Ok(one) if one.state == OperationState::Running => seen = Some(one),
-            _ if missed > 0 && missed < PATIENCE => {}
+            _ if missed.is_some_and(|since| since.elapsed() < PATIENCE) => {}
+            Ok(one) if seen.is_some() && is_lost(&one) => {
+                let why = format!(
+                    "nothing is known of {} any more: its server was started again",
+                    one.id
+                );
+                break Err(Failure::new(why));
+            }
             told => break told,
         }
         if let Some(one) = &seen {
@@ -118,6 +123,22 @@ fn is_missed(told: &Result<OperationInfo, Failure>, was_seen: bool) -> bool {
         Err(Failure::Refused(problem)) => was_seen && problem.code == "NoSuchOperation",
         Err(Failure::Own { .. }) => false,
     }
+}
+
+/// Returns true for a walk of lifecycle rules that cannot begin at the moment.
+fn is_held_up(told: &Result<OperationInfo, Failure>) -> bool {
+    let is_walk = |one: &OperationInfo| one.kind == OperationKind::Lifecycle;
+    told.as_ref()
+        .is_ok_and(|one| is_walk(one) && one.state == OperationState::Stuck)
+}
+
+/// Returns true if nothing is known of an operation that ran: it would be done else.
+fn is_lost(now: &OperationInfo) -> bool {
+    let has_result = matches!(
+        now.kind,
+        OperationKind::Verification | OperationKind::Snapshot
+    );
+    has_result && now.state == OperationState::Idle
 }
 
 /// Describes an operation that is waited for in a line.
@@ -245,5 +266,23 @@ mod tests {
         assert!(is_missed(&gone(), true));
         assert!(!is_missed(&gone(), false), "it never was");
         assert!(!is_missed(&Err(Failure::new("no server".into())), true));
+    }
+
+    #[test]
+    fn a_restart_loses_results_and_a_walk_may_be_held_up() {
+        let of = |kind, state| OperationInfo {
+            kind,
+            state,
+            ..OperationInfo::default()
+        };
+        for kind in [OperationKind::Verification, OperationKind::Snapshot] {
+            assert!(is_lost(&of(kind, OperationState::Idle)));
+            assert!(!is_lost(&of(kind, OperationState::Done)));
+            assert!(!is_held_up(&Ok(of(kind, OperationState::Stuck))));
+        }
+        let walk = |state| of(OperationKind::Lifecycle, state);
+        assert!(!is_lost(&walk(OperationState::Idle)));
+        assert!(is_held_up(&Ok(walk(OperationState::Stuck))));
+        assert!(!is_held_up(&Ok(walk(OperationState::Running))));
     }
 }

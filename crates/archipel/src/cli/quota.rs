@@ -48,7 +48,7 @@ pub enum UserQuotaCommand {
 /// The limits that a command sets.
 #[derive(Args)]
 pub struct Limits {
-    /// The most bytes of content, such as 500GB; none for no limit
+    /// The most bytes of content, such as 500GiB; none for no limit
     #[arg(long, value_name = "SIZE", value_parser = bytes, required_unless_present = "objects")]
     size: Option<Limit>,
     /// The most objects, each version counted; none for no limit
@@ -65,7 +65,7 @@ fn bytes(text: &str) -> Result<Limit, String> {
         "none" => Ok(Limit(None)),
         size => match size::parse(size) {
             Some(bytes) => Ok(Limit(Some(bytes))),
-            None => Err("write a size such as 500GB, or none".into()),
+            None => Err("write a size such as 500GiB, or none".into()),
         },
     }
 }

@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 
 use archipel_api::admin::types::{RepairBlocks, RepairInfo, RepairNode};
 use clap::Subcommand;
+use tokio::time::Instant;
 
-use super::progress::{LOOK, Progress, bar};
+use super::progress::{LOOK, PATIENCE, Progress, bar};
 use super::scrub;
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
-
-/// How many times in a row a node may not answer until it is not waited for any more.
-const PATIENCE: u32 = 5;
 
 /// The subcommands of `archipel repair`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Read and verify the blocks of all nodes, repair damaged ones, and wait for the end
     Blocks {
-        /// The read rate of each node, in MB a second
-        #[arg(long, value_name = "MB/S")]
+        /// The read rate of each node, in MiB a second
+        #[arg(long, value_name = "MIB/S")]
         rate: Option<u64>,
     },
 }
@@ -31,7 +29,7 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
     let (info, not_read) = match command {
         None => (client.get("/v1/repair").await?, Vec::new()),
         Some(Command::Blocks { rate }) => {
-            let rate = rate.map(|megabytes| megabytes.saturating_mul(1_000_000));
+            let rate = rate.map(scrub::bytes_a_second);
             blocks(&client, RepairBlocks { rate }).await?
         }
     };
@@ -63,8 +61,9 @@ async fn blocks(client: &Client, ask: RepairBlocks) -> Result<(RepairInfo, Vec<S
     let (mut info, mut missed) = (started.clone(), BTreeMap::new());
     let mut progress = Progress::new();
     loop {
-        note_missed(&info, &mut missed);
-        if !info.nodes.iter().any(|node| is_busy(node, &missed)) {
+        let now = Instant::now();
+        note_missed(&info, &mut missed, now);
+        if !info.nodes.iter().any(|node| is_busy(node, &missed, now)) {
             break;
         }
         progress.show(&progress_line(&info));
@@ -76,21 +75,25 @@ async fn blocks(client: &Client, ask: RepairBlocks) -> Result<(RepairInfo, Vec<S
     Ok((info, not_read))
 }
 
-/// Counts how many times in a row each node did not answer.
-fn note_missed(info: &RepairInfo, missed: &mut BTreeMap<String, u32>) {
+/// Notes since when each node does not answer.
+fn note_missed(info: &RepairInfo, missed: &mut BTreeMap<String, Instant>, now: Instant) {
     for node in &info.nodes {
-        let count = missed.entry(node.node.clone()).or_default();
-        *count = match node.away {
-            Some(_) => count.saturating_add(1),
-            None => 0,
-        };
+        match node.away {
+            Some(_) => {
+                missed.entry(node.node.clone()).or_insert(now);
+            }
+            None => {
+                missed.remove(&node.node);
+            }
+        }
     }
 }
 
-/// Returns true if a node reads or repairs, or may do so: it did not answer a few times.
-fn is_busy(node: &RepairNode, missed: &BTreeMap<String, u32>) -> bool {
+/// Returns true if a node reads or repairs, or may do so: it has not answered for a short time.
+fn is_busy(node: &RepairNode, missed: &BTreeMap<String, Instant>, now: Instant) -> bool {
     if node.away.is_some() {
-        return missed.get(&node.node).is_none_or(|count| *count < PATIENCE);
+        let since = missed.get(&node.node);
+        return since.is_none_or(|since| now.duration_since(*since) < PATIENCE);
     }
     node.scrub.running || node.repair.waiting > node.repair.stuck
 }

@@ -14,8 +14,8 @@ use crate::config::size;
 pub enum Command {
     /// Start reading and verifying all data of the server now
     Start {
-        /// The read rate, in MB a second
-        #[arg(long, value_name = "MB/S")]
+        /// The read rate, in MiB a second
+        #[arg(long, value_name = "MIB/S")]
         rate: Option<u64>,
         /// Wait until everything was read. Exit status 1 if it was not, or if damage is left
         #[arg(long)]
@@ -33,7 +33,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let upkeep: Upkeep = match command {
         Command::Start { rate, wait } => {
             let ask = StartScrub {
-                rate: rate.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+                rate: rate.map(bytes_a_second),
             };
             let started: Upkeep = client.post("/v1/scrub/start", &ask).await?;
             if wait {
@@ -54,6 +54,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     } else {
         show(&upkeep)
     }
+}
+
+/// Returns a rate in bytes that an option has in MiB.
+pub fn bytes_a_second(mebibytes: u64) -> u64 {
+    mebibytes.saturating_mul(1 << 20)
 }
 
 /// Waits for the end of a scrub.
@@ -191,6 +196,16 @@ mod tests {
             blocks: 7,
             ..ScrubInfo::default()
         }
+    }
+
+    #[test]
+    fn a_rate_is_shown_as_it_is_written() {
+        let running = ScrubInfo {
+            rate: bytes_a_second(100),
+            ..scrub(true, 20, 10)
+        };
+        let line = scrub_line(&running);
+        assert!(line.contains("at 100.0 MiB a second"), "{line}");
     }
 
     #[test]

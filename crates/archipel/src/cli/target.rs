@@ -15,6 +15,10 @@ const USUAL_DATA_DIRS: [&str; 3] = ["/var/lib/archipel", "demo-data", "demo-data
 /// The configuration files that are tried after them.
 const USUAL_CONFIGS: [&str; 2] = ["archipel.toml", "/etc/archipel/archipel.toml"];
 
+/// The heading of the options that all commands of a group have: help shows a command's own ones
+/// first.
+pub const GLOBAL: &str = "Global options";
+
 /// Returns the admin socket that a configuration names.
 fn socket_in(config: &Path) -> Result<PathBuf, Failure> {
     let loaded = config::load(config, std::env::vars());
@@ -31,7 +35,8 @@ pub struct Target {
         env = "ARCHIPEL_ADMIN_URL",
         hide_env_values = true,
         value_name = "URL",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub admin: Option<String>,
     /// A file with the token for --admin (or set ARCHIPEL_ADMIN_TOKEN)
@@ -40,7 +45,8 @@ pub struct Target {
         env = "ARCHIPEL_ADMIN_TOKEN_FILE",
         hide_env_values = true,
         value_name = "FILE",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub token_file: Option<PathBuf>,
     /// The server's data folder; the admin socket in it is used
@@ -49,7 +55,8 @@ pub struct Target {
         env = "ARCHIPEL_DATA_DIR",
         hide_env_values = true,
         value_name = "FOLDER",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub data_dir: Option<PathBuf>,
     /// The path of the admin socket
@@ -58,7 +65,8 @@ pub struct Target {
         env = "ARCHIPEL_ADMIN_SOCKET",
         hide_env_values = true,
         value_name = "FILE",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub socket: Option<PathBuf>,
     /// The server's configuration file, which names the admin socket
@@ -68,14 +76,15 @@ pub struct Target {
         env = "ARCHIPEL_CONFIG",
         hide_env_values = true,
         value_name = "FILE",
-        global = true
+        global = true,
+        help_heading = GLOBAL
     )]
     pub config: Option<PathBuf>,
     /// Print JSON instead of tables
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// Print results and errors only: no progress, no confirmations
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
 }
 

@@ -193,7 +193,7 @@ mod tests {
         let space = node.disks().unwrap();
         assert_eq!(
             (node.taken(space), node.free(space)),
-            (25, "75.0 kB".into())
+            (25, "73.2 KiB".into())
         );
         let expected = [
             ("bad", "disk 2: gone: it failed"),

@@ -80,6 +80,11 @@ async fn set(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<(), F
             rules.rules.retain(|rule| rule.id != removed);
             set_rules(admin, &at, &rules, &seen).await?;
         }
+        // A text that was lost by mistake deletes nothing.
+        "lifecycle" if fields.get("text").trim().is_empty() => {
+            let why = "the text is empty; to delete all rules, write {\"rules\": []}";
+            return Err(Fault::invalid(why));
+        }
         "lifecycle" => set_text::<BucketRule>(admin, &at("lifecycle"), fields).await?,
         "cors" => set_text::<CorsRule>(admin, &at("cors"), fields).await?,
         "notification" => {

@@ -131,7 +131,7 @@ async fn layout_changes_are_staged_shown_and_discarded() {
     let staged = site.post("/layout", &form).await;
     assert_eq!(staged.header("location"), "/layout", "{}", staged.text);
     let page = site.get("/layout").await.text;
-    assert!(page.contains("zone attic, 500 GB"), "{page}");
+    assert!(page.contains("zone attic, 465.7 GiB"), "{page}");
     assert!(page.contains("value=\"apply\""));
     site.post("/layout", "change=discard").await;
     assert!(!site.get("/layout").await.text.contains("zone attic"));

@@ -71,6 +71,10 @@ async fn rules_of_the_admin_api_are_changed_and_shown() {
     assert!(page.contains("tmp/…") && page.contains("objects expire after 7 days; incomplete"));
     let page = site.set_rule("change=add-rule&prefix=&noncurrent=30").await;
     assert!(page.contains("tmp/…") && page.contains("old versions go after 30 days"));
+    site.refuses("change=lifecycle&text=").await;
+    site.refuses("change=lifecycle&text=%20%0D%0A").await;
+    let page = site.get(RULES).await.text;
+    assert!(page.contains("tmp/…"), "a lost text deletes nothing");
     let page = site
         .set_rule("change=lifecycle&text=%7B%22rules%22%3A%5B%5D%7D")
         .await;
@@ -382,4 +386,13 @@ async fn tags_of_an_object_are_changed_and_removed() {
     );
     set("").await;
     assert!(!site.get(page).await.text.contains("Tag team"));
+}
+
+#[tokio::test]
+async fn long_rules_are_read() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    let form = format!("change=lifecycle&text={}", "x".repeat(1 << 20));
+    // It is read as JSON, and not refused for its length.
+    site.refuses(&form).await;
 }

@@ -116,6 +116,8 @@ async fn a_walk_waits_from_the_request_to_its_beginning() {
     model.start_expiry();
     model.stop_expiry();
     assert!(!waits(), "cancelled");
+    let cancelled = model.expiry_status();
+    assert!(cancelled.parts_done < cancelled.parts, "it is not through");
 }
 
 #[tokio::test]

@@ -240,3 +240,34 @@ async fn policies_that_were_changed_meanwhile_are_not_replaced() {
     let path = "/v1/buckets/photos/policy";
     is_guarded(&admin, path, of(READ), of(WRITE), None).await;
 }
+
+/// A condition that is ignored would let a client undo the change of another one.
+#[tokio::test]
+async fn conditions_are_refused_where_they_are_not_known() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let refused = (StatusCode::BAD_REQUEST, None, json!("InvalidRequest"));
+    for (name, value) in [("if-match", "\"x\""), ("if-none-match", "*")] {
+        for (method, path, body) in [
+            (
+                Method::PUT,
+                "/v1/buckets/photos/quota",
+                json!({"objects": 1}),
+            ),
+            (Method::DELETE, "/v1/policies/own", Value::Null),
+            (Method::DELETE, "/v1/roles/backup", Value::Null),
+        ] {
+            let condition = Some((name, value));
+            let answer = ask_if(&admin, method, path, condition, body).await;
+            assert_eq!(answer, refused, "{path} with {name}");
+        }
+        let shown = ask_if(
+            &admin,
+            Method::GET,
+            "/v1/buckets/photos/quota",
+            Some((name, value)),
+            Value::Null,
+        );
+        assert_eq!(shown.await.0, OK, "{name}");
+    }
+}

@@ -101,7 +101,18 @@ async fn only_what_runs_and_can_end_is_cancelled() {
     let scrub = "/v1/operations/scrub:00000000";
     assert_eq!(get(&admin, scrub).await.1["state"], "running");
     assert_eq!(cancel("scrub:00000000").await, (202, String::new()));
-    assert_eq!(get(&admin, scrub).await.1["state"], "idle");
+    let stopped = get(&admin, scrub).await.1;
+    assert_eq!(stopped["state"], "idle");
+    assert!(
+        stopped["trouble"].is_string(),
+        "it was not through: {stopped}"
+    );
+    // A walk that is cancelled before it begins.
+    ask(&admin, Method::POST, "/v1/lifecycle/start", Value::Null).await;
+    assert_eq!(cancel("lifecycle").await, (202, String::new()));
+    let stopped = get(&admin, "/v1/operations/lifecycle").await.1;
+    assert_eq!(stopped["state"], "idle");
+    assert!(stopped["trouble"].is_string(), "{stopped}");
 }
 
 #[tokio::test]

@@ -151,6 +151,9 @@ pub struct AntiEntropyInfo {
 pub struct ScrubInfo {
     /// True while a pass runs.
     pub running: bool,
+    /// True if the last pass was stopped before its end.
+    #[serde(default)]
+    pub stopped: bool,
     /// True if an operator asked for it.
     pub asked: bool,
     /// The rate in bytes a second.

@@ -8,14 +8,14 @@ use clap::Parser;
 use super::{Command, assignments, one_copy, progress_lines, staged_lines, storage_size};
 use crate::cli::{Cli, Command as Any};
 
-const GB: u64 = 1_000_000_000;
+const GIB: u64 = 1 << 30;
 
 fn layout() -> LayoutInfo {
     let node = |id: &str, zone: &str| LayoutNode {
         id: id.repeat(8),
         short: id.into(),
         zone: zone.into(),
-        capacity_bytes: GB,
+        capacity_bytes: GIB,
         partitions: 1024,
         share: 0.5,
         control: true,
@@ -50,7 +50,7 @@ fn staged(refused: Option<&str>) -> StagedInfo {
     StagedInfo {
         version: 5,
         nodes: vec![
-            staged_node("aaaaaaaa", Some(("paris", 2 * GB))),
+            staged_node("aaaaaaaa", Some(("paris", 2 * GIB))),
             staged_node("bbbbbbbb", None),
             staged_node("cccccccc", Some(("rome", 0))),
         ],
@@ -72,8 +72,8 @@ fn staged_change_is_shown_with_its_effect_and_the_command_to_apply_it() {
         lines,
         [
             "Staged for version 5:",
-            "  ~ node aaaaaaaa: zone paris, 2 GB (now zone paris, 1 GB)",
-            "  - node bbbbbbbb (zone oslo, 1 GB)",
+            "  ~ node aaaaaaaa: zone paris, 2.0 GiB (now zone paris, 1.0 GiB)",
+            "  - node bbbbbbbb (zone oslo, 1.0 GiB)",
             "  + node cccccccc: zone rome, gateway",
             "  redundancy: 3 copies, in at least 2 zones (now 2 copies, in as many zones as possible)",
             "Effect:",
@@ -157,7 +157,7 @@ fn gateway_has_no_capacity_and_storage_node_has_some() {
         "{both}"
     );
     assert!(storage_size("0").unwrap_err().contains("--gateway"));
-    assert!(storage_size("much").unwrap_err().contains("500GB"));
+    assert!(storage_size("much").unwrap_err().contains("500GiB"));
     assert_eq!(storage_size("2TiB"), Ok(2 << 40));
     assert!(parsed("apply").is_err(), "the version is required");
     assert!(

@@ -1,10 +1,12 @@
 //! Tests of the texts about problems.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use archipel_api::admin::types::{
     BehindInfo, BlockTrouble, RepairCounts, RepairInfo, RepairNode, ScrubInfo,
 };
+use tokio::time::Instant;
 
 use super::{PATIENCE, describe, is_busy, not_read, note_missed};
 
@@ -75,12 +77,12 @@ fn every_problem_has_a_line() {
     for (line, part) in lines.iter().zip(expected) {
         assert!(line.contains(part), "{line:?} lacks {part:?}");
     }
-    assert!(is_busy(&broken, &BTreeMap::new()));
+    assert!(is_busy(&broken, &BTreeMap::new(), Instant::now()));
 }
 
 /// One that is away for a moment goes on reading, and one that is away for good is not waited for.
 #[test]
-fn a_node_that_does_not_answer_is_asked_a_few_times() {
+fn a_node_that_does_not_answer_is_asked_for_a_while() {
     let info = RepairInfo {
         nodes: vec![RepairNode {
             away: Some("it does not answer".into()),
@@ -88,19 +90,30 @@ fn a_node_that_does_not_answer_is_asked_a_few_times() {
         }],
         ..RepairInfo::default()
     };
-    let mut missed = BTreeMap::new();
-    for look in 1..=PATIENCE {
-        note_missed(&info, &mut missed);
-        assert_eq!(is_busy(&info.nodes[0], &missed), look < PATIENCE, "{look}");
+    let (mut missed, began) = (BTreeMap::new(), Instant::now());
+    for second in 0..=PATIENCE.as_secs() {
+        let now = began + Duration::from_secs(second);
+        note_missed(&info, &mut missed, now);
+        let is_waited_for = second < PATIENCE.as_secs();
+        assert_eq!(
+            is_busy(&info.nodes[0], &missed, now),
+            is_waited_for,
+            "{second}"
+        );
     }
+    let now = began + PATIENCE;
     note_missed(
         &RepairInfo {
             nodes: vec![node()],
             ..info.clone()
         },
         &mut missed,
+        now,
     );
-    assert!(is_busy(&info.nodes[0], &missed), "it answered in between");
+    assert!(
+        is_busy(&info.nodes[0], &missed, now),
+        "it answered in between"
+    );
 }
 
 #[test]

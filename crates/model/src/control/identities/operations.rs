@@ -7,6 +7,7 @@ use archipel_base::{Id, boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
+use parking_lot::Mutex;
 
 use crate::Model;
 use crate::bucket::{AccessKey, FencingToken};
@@ -156,7 +157,8 @@ impl Model {
         .await
     }
 
-    /// Changes an entity's row and then the caches of all nodes, unless `change` fails.
+    /// Changes an entity's row and then the caches of all nodes, unless `change` fails. Returns the entity as
+    /// this change wrote it: the row may have been changed again since.
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`]; those of `change`.
@@ -168,10 +170,15 @@ impl Model {
         let row_key = row_of::<E>(name);
         let how = WriteOptions::durable(Durability::Fsync);
         let missing = none::<E>(name);
-        let changed = self.cluster().update(&row_key, how, move |current| {
+        let written = Mutex::new(None);
+        let changed = self.cluster().update(&row_key, how, |current| {
             match current.map(|value| codec::decode::<E>(&value.metadata)) {
                 Some(Ok(mut entity)) => match change(&mut entity) {
-                    Ok(()) => Decision::Write(Some(row(codec::encode(&entity)))),
+                    Ok(()) => {
+                        let encoded = codec::encode(&entity);
+                        *written.lock() = Some(entity);
+                        Decision::Write(Some(row(encoded)))
+                    }
                     Err(error) => Decision::Abort(error),
                 },
                 Some(Err(error)) => Decision::Abort(damaged_row(error)),
@@ -183,9 +190,9 @@ impl Model {
         changed?;
         let (read, unconfirmed) = self.announce(&row_key).await;
         let entity = read?.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
-        let entity = entity.transpose()?.ok_or_else(|| none::<E>(name))?;
+        let now = entity.transpose()?.ok_or_else(|| none::<E>(name))?;
         Ok(Changed {
-            value: Arc::new(entity),
+            value: Arc::new(written.into_inner().unwrap_or(now)),
             unconfirmed,
         })
     }

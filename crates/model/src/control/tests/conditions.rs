@@ -126,3 +126,24 @@ async fn role_that_another_node_has_changed_is_not_changed_by_what_the_cache_say
     let cached = model.entity::<Role>("backup").unwrap().unwrap();
     assert_eq!(*cached, others);
 }
+
+/// Each change is told what it wrote, also if others have changed the row before the answer: the tag of
+/// their document would let the client undo their change.
+#[tokio::test]
+async fn change_answers_what_it_wrote() {
+    let model = model().await;
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    let set = |n: usize| {
+        let (model, bucket) = (model.clone(), bucket.clone());
+        async move {
+            let rule = CorsRule {
+                allowed_origins: vec![n.to_string()],
+                ..CorsRule::default()
+            };
+            let rules = vec![rule];
+            let set = model.set_cors(&bucket, rules.clone()).await.unwrap();
+            assert_eq!(set.cors, rules);
+        }
+    };
+    futures_util::future::join_all((0..8).map(set)).await;
+}

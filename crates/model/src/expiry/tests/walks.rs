@@ -31,15 +31,16 @@ async fn failures_of_earlier_walks_are_told_apart() {
 #[tokio::test]
 async fn a_walk_without_anything_to_do_leaves_nothing() {
     let (model, _wall) = model().await;
-    // An earlier one was cancelled.
-    let left = |status: &mut ExpiryStatus| (status.parts, status.parts_done) = (8, 3);
-    model.inner.expiry.change(left);
-    let progress = &mut Progress::default();
-    expire(&model, progress).await;
-    assert_eq!(model.expiry_status().parts, 8);
-    model.start_expiry();
-    expire(&model, progress).await;
-    let status = model.expiry_status();
-    assert!(!status.waiting);
-    assert_eq!((status.parts, status.parts_done), (0, 0));
+    for (is_asked, done, expected) in [(false, 3, (0, 0)), (false, 8, (8, 8)), (true, 8, (0, 0))] {
+        // An earlier one broke off, or was through.
+        let earlier = |status: &mut ExpiryStatus| (status.parts, status.parts_done) = (8, done);
+        model.inner.expiry.change(earlier);
+        if is_asked {
+            model.start_expiry();
+        }
+        expire(&model, &mut Progress::default()).await;
+        let status = model.expiry_status();
+        assert!(!status.waiting);
+        assert_eq!((status.parts, status.parts_done), expected);
+    }
 }
