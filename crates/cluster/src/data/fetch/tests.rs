@@ -166,9 +166,20 @@ async fn blocks_of_a_row_that_anti_entropy_brings_give_way() {
     let (world, _) = lagging().await;
     let node = &world.nodes[2];
     let row = key("big");
-    let bringing = node.bring(own_address(node), &row, true);
+    // The read brings the row to the local replica, too, and its blocks come for only one of both.
+    let bringing = async {
+        loop {
+            match node.bring(own_address(node), &row, true).await {
+                Err(Error::Storage(storage::Error::Busy(_))) => {}
+                brought => break brought,
+            }
+        }
+    };
     let (opened, brought) = with_a_pause(&world, bringing).await;
-    assert_eq!((opened, brought.unwrap()), (1, true));
+    brought.unwrap();
+    assert_eq!(opened, 1);
+    let held = node.store().read(move |rows| rows.metadata(&row)).await;
+    assert!(held.unwrap().is_some_and(|row| row.is_live()));
     assert!(classes(node).contains(&Some(Class::Background)));
 }
 
