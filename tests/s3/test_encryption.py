@@ -18,7 +18,7 @@ from support.tools import run, same_tree
 from support.unchanged import unchanged
 
 KEY, OTHER = b"k" * 32, b"o" * 32
-# What tells a block of SSE-C from a lack of permission.
+# The text that tells a block of SSE-C from a lack of permission.
 BLOCKED = "this bucket has blocked upload requests that specify Server Side Encryption with Customer provided keys"
 
 

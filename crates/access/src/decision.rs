@@ -221,7 +221,7 @@ pub fn decide(request: &Request<'_>, inputs: &Inputs<'_>) -> Decision {
     {
         return Decision::Deny(reason);
     }
-    // What the session may not do, nothing below allows, but for a statement that names the
+    // Nothing below allows more than the session may do, but for a statement that names the
     // session.
     let limited = inputs
         .identity

@@ -104,7 +104,7 @@ impl Model {
     pub fn start_expiry(&self) {
         let expiry = &self.inner.expiry;
         expiry.asked.lock().walks += 1;
-        // What kept an earlier walk from its end may be over.
+        // The reason for which an earlier walk did not end may be gone.
         expiry.change(|status| status.trouble = None);
         expiry.wake.notify_one();
     }
@@ -344,8 +344,8 @@ impl Model {
     }
 }
 
-/// Returns the objects, current delete markers and uploads among some rows. What cannot be decoded
-/// is for repair, or for a later release.
+/// Returns the objects, current delete markers and uploads among some rows. Rows that cannot be
+/// decoded are for repair, or for a later release.
 fn seen_in(rows: &[(Bytes, RowMetadata)]) -> Vec<Seen> {
     let seen = |(key, row): &(Bytes, RowMetadata)| match rowkeys::owner_of(key) {
         Some(Owner::Object { key, .. }) => {

@@ -54,8 +54,8 @@ impl Quota {
         }
     }
 
-    /// Returns true if this much may be added to a bucket that holds `used`. What adds nothing
-    /// fits.
+    /// Returns true if this much may be added to a bucket that holds `used`. Nothing
+    /// always fits.
     pub(crate) fn fits(&self, used: Usage, adding: Usage) -> bool {
         let fits = |limit: Option<u64>, used: u64, adding: u64| {
             adding == 0 || limit.is_none_or(|limit| used.saturating_add(adding) <= limit)

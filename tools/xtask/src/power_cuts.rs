@@ -14,7 +14,7 @@ pub struct Args {
     /// Only this file system (both by default)
     #[arg(long, value_parser = ["ext4", "xfs"])]
     fs: Option<String>,
-    /// What the server promises; with buffered a cut may undo the last second, newest first, and
+    /// The server's promise; with buffered a cut may undo the last second, newest first, and
     /// leaves what remains whole
     #[arg(long, default_value = "fsync", value_parser = ["fsync", "buffered"])]
     durability: String,

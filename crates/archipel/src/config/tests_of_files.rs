@@ -30,7 +30,7 @@ replication_factor = 3
         "  cluter (line 5): unknown key; fix: the nearest known key is cluster",
         "  disks[1].capcity (line 13): unknown key; fix: the nearest known key is disks.capacity",
         "  limits.replication_factor (line 15): unknown key; fix: remove it; `archipel config example` shows",
-        // What needs no key of the sections above is checked, too.
+        // Settings that need no key of the sections above are checked, too.
         "  log.level = \"loud=very\": ",
     ];
     let lines: Vec<&str> = refusal.lines().collect();

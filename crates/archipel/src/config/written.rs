@@ -1,5 +1,5 @@
 //! The file as it is written: from its text to a table of known keys with values of the right
-//! types. What is wrong with all others is found at once.
+//! types. All other keys are found at once, each with its problem.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue, Deserializer, Error};
 use super::file::File;
 use super::{Problem, known};
 
-/// What the file says.
+/// The content of the file.
 pub struct Written {
     /// The keys without a problem.
     pub table: toml::Table,
@@ -111,7 +111,7 @@ fn without_numbers(path: &str) -> String {
 /// the whole list with it, because the other entries would get other numbers.
 fn take(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
     let (name, found) = table.iter_mut().find_map(|(key, value)| {
-        // What is inside comes first: a list of tables and its first table are at the same place.
+        // The inner value comes first: a list of tables and its first table are at the same place.
         let is_here = key.span() == *span || value.span() == *span;
         let found = inside(value.get_mut(), span).or(is_here.then(Found::itself))?;
         Some((key.get_ref().to_string(), found))

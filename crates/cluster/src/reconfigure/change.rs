@@ -136,8 +136,8 @@ impl LayoutChanges {
         .map_err(|()| {
             refused("changes are staged for a newer layout than this node knows; try again")
         })?;
-        // What was applied before must not come into force later, nor an `apply` that still runs
-        // and has read the earlier changes.
+        // A layout that was applied before must not come into force later, nor that of an `apply`
+        // that still runs and has read the earlier changes.
         self.settle_known(&known).await?;
         self.staged().await
     }

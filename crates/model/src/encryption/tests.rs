@@ -213,7 +213,7 @@ async fn node_without_a_secret_encrypts_nothing() {
     assert!(matches!(refused.map(|_| ()), Err(Error::NoMasterKey(_))));
 }
 
-/// Rows of earlier builds say nothing of it. What is blocked is never taken for nothing.
+/// Rows of earlier builds say nothing of it. A block that is unknown is never taken for none.
 #[tokio::test]
 async fn a_block_is_stored_and_outlives_changes_of_the_default() {
     let (model, bucket) = start().await;

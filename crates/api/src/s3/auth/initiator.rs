@@ -11,7 +11,7 @@ use crate::s3::call::Call;
 use crate::s3::error::S3Result;
 
 /// Returns true if the caller began the upload that the request names, and no policy denies the
-/// actions. Who began an upload may list its parts and abort it, as on AWS.
+/// actions. The initiator of an upload may list its parts and abort it, as on AWS.
 pub async fn is_caller(
     call: &Call<'_>,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! What each node knows of a block: whether it has a good copy, and which of its rows refer to it. Which rows have
-//! lost one.
+//! Looking up a block on each node: does it have a good copy, and which of its rows refer to the
+//! block? And a row: has a node lost one of its blocks?
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

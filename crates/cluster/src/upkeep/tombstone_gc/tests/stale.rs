@@ -16,8 +16,8 @@ fn with_last_store(epoch: &Epoch, name: Id) -> Epoch {
     retired.expect("two versions")
 }
 
-/// A renamed store keeps its data until a layout names it, which wipes it. What it holds later is purged once
-/// another layout drops it.
+/// A renamed store keeps its data until a layout names it, which wipes it. The data that it holds
+/// later is purged once another layout drops it.
 #[tokio::test(start_paused = true)]
 async fn a_renamed_store_that_a_layout_has_named_and_dropped_is_purged() {
     let latency = Duration::from_millis(20);
