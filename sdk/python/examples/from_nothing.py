@@ -19,7 +19,7 @@ POLICY = {
 
 def main(url: str, token: str) -> None:
     with Archipel(url, token) as admin:
-        nodes = [Assign(node=node.id, capacity_bytes=300_000_000_000) for node in admin.nodes()]
+        nodes = [Assign(node=node.id, capacity_bytes=300 * 2**30) for node in admin.nodes()]
         admin.stage(nodes, redundancy=Redundancy(replicas=3))
         admin.apply(wait_s=3600)
         admin.create_bucket("photos")
