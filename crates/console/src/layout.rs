@@ -133,10 +133,10 @@ fn number<T: std::str::FromStr>(fields: &Fields, name: &str) -> Result<T, Fault>
     number.map_err(|_| Fault::invalid(format!("{name}: {text:?} is no number")))
 }
 
-/// Reads a size such as `500GB`.
+/// Reads a size such as `500GiB`.
 fn size(text: &str) -> Result<u64, Fault> {
     show::parse_bytes(text).ok_or_else(|| {
-        let why = "is no size: write for example 500GB, or 0 for a gateway";
+        let why = "is no size: write for example 500GiB, or 0 for a gateway";
         Fault::invalid(format!("{text:?} {why}"))
     })
 }

@@ -31,7 +31,7 @@ impl QuotaView {
 /// A field is no size or no number.
 pub fn read(fields: &Fields) -> Result<Quota, Fault> {
     let size = |text: String| {
-        let wrong = || Fault::invalid(format!("{text:?} is no size; write 500GB or 20 GiB"));
+        let wrong = || Fault::invalid(format!("{text:?} is no size; write for example 500GiB"));
         show::parse_bytes(&text).ok_or_else(wrong)
     };
     let number = |text: String| {

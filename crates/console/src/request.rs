@@ -160,7 +160,7 @@ impl Fields {
         }
     }
 
-    /// Returns a field as it was sent: a beginning of keys may begin and end with spaces.
+    /// Returns a field as it was sent, with the spaces at its ends: a prefix of keys may have some.
     pub fn exact(&self, name: &str) -> &str {
         let mut fields = self.0.iter();
         let found = fields.find(|(field, _)| field == name);

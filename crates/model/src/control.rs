@@ -18,7 +18,7 @@ mod versioning;
 
 use std::sync::Arc;
 
-use archipel_base::codec;
+use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, boxed};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
@@ -201,25 +201,12 @@ impl Model {
         change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
     ) -> Result<Arc<Bucket>, Error> {
         let (id, row_key) = (bucket.id, rowkeys::bucket(&bucket.name));
-        let how = WriteOptions::durable(Durability::Fsync);
-        let written = Mutex::new(None);
-        let changed = self.cluster().update(&row_key, how, |current| {
-            match current.map(|v| Named::bucket(&v.metadata)) {
-                Some(Ok(Some(mut bucket))) if bucket.id == id => match change(&mut bucket) {
-                    Ok(()) => {
-                        let encoded = codec::encode(&bucket);
-                        *written.lock() = Some(bucket);
-                        Decision::Write(Some(row(encoded)))
-                    }
-                    Err(error) => Decision::Abort(error),
-                },
-                Some(Err(error)) => Decision::Abort(damaged_row(error)),
-                _ => Decision::Abort(Error::NoSuchBucket),
-            }
-        });
-        let changed = changed.await?;
-        self.renew_if_refused(&row_key, &changed).await;
-        changed?;
+        let read = |current: Option<&Value>| match current.map(|v| Named::bucket(&v.metadata)) {
+            Some(Ok(Some(bucket))) if bucket.id == id => Ok(bucket),
+            Some(Err(error)) => Err(damaged_row(error)),
+            _ => Err(Error::NoSuchBucket),
+        };
+        let written = self.rewrite(&row_key, read, change).await?;
         let metadata = self.changed(&row_key).await?;
         let changed = metadata.map(|metadata| Named::bucket(&metadata).map_err(damaged_row));
         let changed = changed
@@ -227,7 +214,34 @@ impl Model {
             .flatten()
             .filter(|bucket| bucket.id == id);
         let now = changed.ok_or(Error::NoSuchBucket)?;
-        Ok(Arc::new(written.into_inner().unwrap_or(now)))
+        Ok(Arc::new(written.unwrap_or(now)))
+    }
+
+    /// Changes the value in a row, unless `read` or `change` fails. Returns the value as this change
+    /// wrote it.
+    pub(crate) async fn rewrite<T: Versioned + Send>(
+        &self,
+        row_key: &RowKey,
+        read: impl Fn(Option<&Value>) -> Result<T, Error> + Send + Sync,
+        change: impl Fn(&mut T) -> Result<(), Error> + Send + Sync,
+    ) -> Result<Option<T>, Error> {
+        let written = Mutex::new(None);
+        let how = WriteOptions::durable(Durability::Fsync);
+        let changed = self.cluster().update(row_key, how, |current| {
+            let changed = read(current).and_then(|mut value| change(&mut value).map(|()| value));
+            match changed {
+                Ok(value) => {
+                    let encoded = codec::encode(&value);
+                    *written.lock() = Some(value);
+                    Decision::Write(Some(row(encoded)))
+                }
+                Err(error) => Decision::Abort(error),
+            }
+        });
+        let changed = changed.await?;
+        self.renew_if_refused(row_key, &changed).await;
+        changed?;
+        Ok(written.into_inner())
     }
 
     /// Sets an access key's permissions for a bucket. Empty permissions remove the grant.
@@ -283,7 +297,7 @@ impl Model {
 
     /// Reads a row into the cache if a condition refused a change of it: the client judged by what
     /// the cache said, and looks again.
-    pub(crate) async fn renew_if_refused(&self, row: &RowKey, changed: &Result<(), Error>) {
+    async fn renew_if_refused(&self, row: &RowKey, changed: &Result<(), Error>) {
         if *changed != Err(Error::PreconditionFailed) {
             return;
         }

@@ -124,7 +124,7 @@ pub(super) async fn status(State(admin): State<Arc<Admin>>) -> Json<NodeStatus> 
 }
 
 /// Returns the state of the cluster as this node sees it; `None` if it is in no layout.
-fn cluster(admin: &Admin) -> Option<ClusterStatus> {
+pub(super) fn cluster(admin: &Admin) -> Option<ClusterStatus> {
     let epoch = admin.model.cluster().epoch()?;
     Some(condition::assess(&epoch, &nodes::known(admin)))
 }

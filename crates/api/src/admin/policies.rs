@@ -329,7 +329,7 @@ fn tagged(text: &str) -> Tagged<PolicyDocument> {
     Tagged(PolicyDocument { document }, Some(Tag::of(text)))
 }
 
-/// Returns whether a policy's text, or that there is none, allows a change.
+/// Returns true if a policy with this text, or the lack of one, allows a change.
 fn admits(condition: &Precondition, text: Option<&str>) -> bool {
     condition.admits(text.map(Tag::of))
 }

@@ -26,7 +26,12 @@ pub(super) struct Precondition {
 }
 
 impl Precondition {
-    /// Returns whether the document with this tag, or that there is none, allows the change.
+    /// Returns true if the request has a condition.
+    pub(super) fn is_given(&self) -> bool {
+        self.if_match.is_some() || self.if_none_match.is_some()
+    }
+
+    /// Returns true if a document with this tag, or the lack of a document, allows the change.
     pub(super) fn admits(&self, now: Option<Tag>) -> bool {
         let is_seen = |seen: &String| {
             let now = now.as_ref();
@@ -67,7 +72,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Precondition {
         };
         let names_none = |given: &String| given == "*";
         if !condition.if_none_match.as_ref().is_none_or(names_none) {
-            return Err(Refusal::invalid("if-none-match: it is * here"));
+            return Err(Refusal::invalid(
+                "if-none-match: only * is accepted; fix: send *, or use If-Match",
+            ));
         }
         Ok(condition)
     }

@@ -12,7 +12,7 @@ use super::types::{
     BehindInfo, DiskSpace, OperationKind, RepairBlocks, RepairInfo, RepairNode,
     VerificationSummary, VerifyInfo,
 };
-use super::{Admin, condition, layout, nodes, upkeep, verify};
+use super::{Admin, layout, node, upkeep, verify};
 
 /// The default rate of a repairing scrub, in bytes a second.
 const RATE: u64 = 64 << 20;
@@ -48,8 +48,7 @@ pub(super) async fn blocks(
 
 pub(super) async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
     let cluster = admin.model.cluster();
-    let epoch = cluster.epoch();
-    let condition = epoch.map(|epoch| condition::assess(&epoch, &nodes::known(admin)));
+    let condition = node::cluster(admin);
     let mut told = Vec::new();
     let statuses = cluster.upkeep().maintenance_of_all(scrub).await;
     let deadline = upkeep::names_deadline();

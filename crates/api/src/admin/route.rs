@@ -254,12 +254,10 @@ fn check(known: &Operations, path: &RawPathParams, request: &Request<Body>) -> R
     let caller = extensions.get::<Caller>().ok_or_else(unauthorized)?;
     caller.check(operation, bucket.map(|(_, bucket)| bucket))?;
     let conditions = [header::IF_MATCH, header::IF_NONE_MATCH];
-    let mut given = conditions
-        .iter()
-        .filter(|name| request.headers().contains_key(*name));
-    if let Some(name) = given.next()
-        && operation.write
+    let mut conditions = conditions.iter();
+    if operation.write
         && !operation.takes_condition
+        && let Some(name) = conditions.find(|name| request.headers().contains_key(*name))
     {
         return Err(Refusal::invalid(format!(
             "{name}: this request takes no condition"

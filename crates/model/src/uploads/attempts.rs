@@ -248,7 +248,7 @@ mod tests {
         let mut all = partitions(model.cluster(), &of, 0, LEAST_ROWS);
         let mut taken = Vec::new();
         loop {
-            // `next` begins with that, and takes a part then.
+            // `next` would fill these first. Filled here, they can be counted before it takes a part.
             for one in all.iter_mut().filter(|one| one.newest.is_empty()) {
                 one.fill(model.cluster()).await.unwrap();
             }

@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archipel_base::{Id, boxed, codec};
-use archipel_cluster::{Decision, WriteOptions};
-use archipel_storage::RowKey;
-use archipel_storage::engine::Durability;
-use parking_lot::Mutex;
+use archipel_storage::{RowKey, Value};
 
 use crate::Model;
 use crate::bucket::{AccessKey, FencingToken};
@@ -157,8 +154,8 @@ impl Model {
         .await
     }
 
-    /// Changes an entity's row and then the caches of all nodes, unless `change` fails. Returns the entity as
-    /// this change wrote it: the row may have been changed again since.
+    /// Changes an entity's row and then the caches of all nodes, unless `change` fails. Returns the
+    /// entity as this change wrote it: the row may have been changed again since.
     ///
     /// # Errors
     /// [`Error::NoSuchEntity`]; those of `change`.
@@ -168,31 +165,16 @@ impl Model {
         change: impl Fn(&mut E) -> Result<(), Error> + Send + Sync,
     ) -> Result<Changed<Arc<E>>, Error> {
         let row_key = row_of::<E>(name);
-        let how = WriteOptions::durable(Durability::Fsync);
-        let missing = none::<E>(name);
-        let written = Mutex::new(None);
-        let changed = self.cluster().update(&row_key, how, |current| {
-            match current.map(|value| codec::decode::<E>(&value.metadata)) {
-                Some(Ok(mut entity)) => match change(&mut entity) {
-                    Ok(()) => {
-                        let encoded = codec::encode(&entity);
-                        *written.lock() = Some(entity);
-                        Decision::Write(Some(row(encoded)))
-                    }
-                    Err(error) => Decision::Abort(error),
-                },
-                Some(Err(error)) => Decision::Abort(damaged_row(error)),
-                None => Decision::Abort(missing.clone()),
-            }
-        });
-        let changed = changed.await?;
-        self.renew_if_refused(&row_key, &changed).await;
-        changed?;
+        let read = |current: Option<&Value>| match current {
+            Some(value) => codec::decode::<E>(&value.metadata).map_err(damaged_row),
+            None => Err(none::<E>(name)),
+        };
+        let written = self.rewrite(&row_key, read, change).await?;
         let (read, unconfirmed) = self.announce(&row_key).await;
         let entity = read?.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
         let now = entity.transpose()?.ok_or_else(|| none::<E>(name))?;
         Ok(Changed {
-            value: Arc::new(written.into_inner().unwrap_or(now)),
+            value: Arc::new(written.unwrap_or(now)),
             unconfirmed,
         })
     }
