@@ -49,7 +49,7 @@ pub struct Identity {
     key: Arc<CertifiedKey>,
     /// The secrets: the present one, and another that is still taken or already.
     secrets: [hmac::Key; SECRETS],
-    /// The key of which keys for other purposes are derived.
+    /// The key from which keys for other purposes are derived.
     root: hmac::Key,
 }
 

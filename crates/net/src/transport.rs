@@ -18,14 +18,15 @@ pub const MAX_FRAME_BYTES: usize = (1 << 20) + (64 << 10);
 pub struct Peer {
     /// The node that must answer. The handshake proves its identity.
     pub id: NodeId,
-    /// Addresses as `host:port`. They are tried in order, each after a moment at most.
+    /// Addresses as `host:port`. The one that worked last is tried first, then the others in order,
+    /// each after a moment at most.
     pub addresses: Arc<[String]>,
 }
 
 /// Content of which this much is left, or more, takes turns. Otherwise the longest stream, such as an
 /// upload whose end is not known, would wait for all others.
 const LONG_BYTES: u64 = 4 << 20;
-/// The remaining bytes from which on content is sent behind all other content.
+/// Content of which this much is left, or more, is sent after all other content.
 const LAST_BYTES: u64 = u64::MAX / 2;
 
 /// The urgency of a stream. More urgent streams are sent first as long as the transport controls

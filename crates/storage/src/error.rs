@@ -43,3 +43,13 @@ impl Error {
         }
     }
 }
+
+/// Returns true if the disk lacks the bytes or cannot read them. Other errors may pass. File systems
+/// that verify what they read have errors of their own.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    error.kind() == io::ErrorKind::UnexpectedEof
+        || [libc::EIO, libc::EBADMSG, libc::EUCLEAN]
+            .map(Some)
+            .contains(&errno)
+}

@@ -56,9 +56,9 @@ impl Source {
         }
     }
 
-    /// Returns true if its next frame may take long: no other replica is faster, or no client waits
-    /// (`class`), and clients may use the link. A block that is not in pieces begins again if another
-    /// replica is asked.
+    /// Returns true if its next frame may take long: all replicas are slow, or it has begun to send
+    /// and no client waits (`class`). Clients may use the link then, and from another replica a block
+    /// that is not in pieces would begin again.
     fn may_be_slow(&self, class: Option<Class>) -> bool {
         self.is_last_resort || (class.is_some() && self.pace.is_some())
     }

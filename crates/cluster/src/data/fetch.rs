@@ -213,7 +213,8 @@ impl Data {
         self.fetch_within(None, partition, payload, class).await
     }
 
-    /// Does the same. Other fetches of the same blocks are awaited until this time, if one is given.
+    /// Fetches as [`Data::fetch_with`]. Other fetches of the same blocks are awaited until this time,
+    /// if one is given.
     async fn fetch_within(
         self: &Arc<Data>,
         until: Option<Instant>,

@@ -67,7 +67,7 @@ pub struct Data {
     /// The traffic class of each fetch.
     #[cfg(test)]
     fetched_in: parking_lot::Mutex<Vec<Option<archipel_net::Class>>>,
-    /// The permits for copies of versions to suspected nodes, which nobody may wait for.
+    /// The permits for copies of versions to suspected nodes. They may outlive their callers.
     copies: Arc<Semaphore>,
     watches: Watches,
     relay: Relay,

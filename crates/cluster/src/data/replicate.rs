@@ -213,8 +213,20 @@ impl Data {
         key: &RowKey,
         request: Request<Value>,
     ) -> Result<Answer<Value>, Error> {
+        self.ask_as(group, index, key, request, true).await
+    }
+
+    /// Asks a replica about a row. `background` is true if no client waits for the answer.
+    pub(super) async fn ask_as(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        key: &RowKey,
+        request: Request<Value>,
+        background: bool,
+    ) -> Result<Answer<Value>, Error> {
         let call = RowCall {
-            background: true,
+            background,
             ..RowCall::plain(group.address_of(index)?, key.key.clone(), request)
         };
         self.ask(group, index, call, None).await

@@ -118,7 +118,7 @@ impl OwnHistory {
         self.proven.store(0, Ordering::SeqCst);
     }
 
-    /// Lets happen what a test has set.
+    /// Runs the closure that a test has set, once.
     #[cfg(test)]
     pub fn meanwhile(&self) {
         let meanwhile = self.meanwhile.lock().take();

@@ -58,8 +58,8 @@ pub fn control_warning(candidates: &[Candidate], group: &[u16]) -> Option<String
     };
     let node = name(candidates.get(usize::from(*only))?);
     Some(format!(
-        "warning: buckets, access keys and the layout have one copy, on node {node}; if its disks are lost, all \
-         data is lost with them, however many replicas it has; with 3 nodes they have 3 copies"
+        "warning: buckets, access keys, the keyring and the layout have one copy, on node {node}; if its disks \
+         are lost, all data is lost, however many replicas it has; fix: let at least 3 nodes hold data"
     ))
 }
 

@@ -45,7 +45,7 @@ struct At {
 
 impl Reached {
     fn note(&self, peer: NodeId, name: &str, address: SocketAddr) {
-        // The time since when an address works does not begin again with each connection.
+        // A new connection to the same address does not make it preferred for longer.
         let known = self.of(&peer);
         if known.is_some_and(|at| at.name == name && at.address == address) {
             return;
@@ -90,11 +90,9 @@ impl<C: Carrier> Inner<C> {
         lane: Lane,
     ) -> Result<(NodeId, C::Connection), String> {
         found = interleaved(found);
-        let mut head_start = HEAD_START;
-        if let Some(at) = expected.and_then(|peer| self.reached.of(&peer)) {
-            found.sort_by_key(|address| *address != at.address);
-            head_start = head_start_of(found.first() == Some(&at.address));
-        }
+        let at = expected.and_then(|peer| self.reached.of(&peer));
+        let worked = |address: &SocketAddr| at.as_ref().is_some_and(|at| *address == at.address);
+        let head_start = prefer(&mut found, worked);
         found.truncate(MOST_ADDRESSES);
         let until = Instant::now() + DIAL_TIMEOUT;
         let attempts = found.into_iter().map(|address| async move {
@@ -119,11 +117,9 @@ impl<C: Carrier> Inner<C> {
             return Ok(());
         }
         let mut names: Vec<&String> = peer.addresses.iter().collect();
-        let mut head_start = HEAD_START;
-        if let Some(at) = self.reached.of(&peer.id) {
-            names.sort_by_key(|name| **name != at.name);
-            head_start = head_start_of(names.first().is_some_and(|name| **name == at.name));
-        }
+        let at = self.reached.of(&peer.id);
+        let worked = |name: &&String| at.as_ref().is_some_and(|at| **name == at.name);
+        let head_start = prefer(&mut names, worked);
         let names = names.into_iter();
         let attempts: Vec<_> = names
             .map(|name| self.dial(name, Some(peer.id), lane))
@@ -141,9 +137,10 @@ impl<C: Carrier> Inner<C> {
     }
 }
 
-/// Returns the head start of the first address. It is longer if the peer was reached there last.
-fn head_start_of(is_known: bool) -> Duration {
-    match is_known {
+/// Moves the one that worked last to the front. Returns the head start of the first one.
+fn prefer<T>(all: &mut [T], worked: impl Fn(&T) -> bool) -> Duration {
+    all.sort_by_key(|one| !worked(one));
+    match all.first().is_some_and(worked) {
         true => HEAD_START_OF_KNOWN,
         false => HEAD_START,
     }
@@ -168,8 +165,9 @@ fn interleaved(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// Begins the attempts one after the other, each when the one before it has failed or has had its
-/// head start, which is `head_start` for the first one. Returns the first success, and drops the other attempts. If all fail, returns the
-/// reason of the last failure, or `none` if there are no attempts.
+/// head start, which is `head_start` for the first one. Returns the first success, and drops the
+/// other attempts. If all fail, returns the reason of the last failure, or `none` if there are no
+/// attempts.
 async fn first_of<T>(
     attempts: Vec<impl Future<Output = Result<T, String>>>,
     mut head_start: Duration,

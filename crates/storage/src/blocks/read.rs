@@ -9,7 +9,7 @@ use super::location::LocatedRecord;
 use super::volume::DiskState;
 use super::{Blocks, MAX_DAMAGED, index, record};
 use crate::engine::{ReadTxn, Result};
-use crate::error::Error;
+use crate::error::{Error, is_damage};
 use crate::row::BlockRef;
 
 impl Blocks {
@@ -116,14 +116,9 @@ impl Blocks {
         located: &LocatedRecord,
         error: &io::Error,
     ) -> Error {
-        // File systems that verify what they read have errors of their own.
-        const LOST: [i32; 4] = [libc::EIO, libc::EUCLEAN, libc::EBADMSG, libc::ENODATA];
-        let lost = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof);
-        if lost
-            || error
-                .raw_os_error()
-                .is_some_and(|code| LOST.contains(&code))
-        {
+        let is_gone =
+            error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODATA);
+        if is_gone || is_damage(error) {
             return record::damaged(hash, located, &error.to_string());
         }
         Error::from_io(&format!("reading block {hash}"), error)

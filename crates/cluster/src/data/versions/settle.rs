@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, Value};
 use futures_util::future::Either;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -13,11 +13,9 @@ use crate::data::Data;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::node::detach::DetachOnDrop;
-use crate::node::group::Group;
 use crate::node::replica::versions::kept_row;
-use crate::node::wire::RowCall;
 use crate::register::versions::{self, VersionReport};
-use crate::register::{Answer, ReplicaSet, Request, Version};
+use crate::register::{Answer, ReplicaSet, Request};
 
 impl Data {
     /// Makes the state of a version final: it lives or is dead, as the newest report says. `background`
@@ -73,16 +71,19 @@ impl Data {
         let group = self.group(row.partition)?;
         let copy = |index| {
             let (data, group, kept) = (self.clone(), group.clone(), kept.clone());
-            let version = version.clone();
+            let write = Request::Write {
+                version: version.clone(),
+                guarded: false,
+            };
             async move {
-                let copied = data.copy_to(&group, index, kept, version, background);
+                let copied = data.ask_as(&group, index, &kept, write, background);
                 (index, copied.await)
             }
         };
-        let mut awaited = self.replicas_here(&group);
+        let (here, mut heard) = (self.replicas_here(&group), ReplicaSet::EMPTY);
         let (mut copies, mut later) = (FuturesUnordered::new(), Vec::new());
         for index in group.quorums.all().iter() {
-            if awaited.contains(index) {
+            if here.contains(index) {
                 copies.push(Either::Left(DetachOnDrop::new(copy(index))));
             } else if let Ok(permit) = self.copies.clone().try_acquire_owned() {
                 let copying = copy(index).inspect(move |_| drop(permit));
@@ -93,7 +94,7 @@ impl Data {
         }
         let mut holders = ReplicaSet::EMPTY;
         loop {
-            if awaited.is_empty() {
+            if here.without(heard).is_empty() {
                 if group.quorums.is_quorum(holders) {
                     break;
                 }
@@ -103,7 +104,7 @@ impl Data {
             let Some((index, copied)) = copies.next().await else {
                 break;
             };
-            awaited = awaited.without([index].into_iter().collect());
+            heard.insert(index);
             match copied {
                 Ok(Answer::Accepted) => holders.insert(index),
                 // The decision that follows meets the newer layout.
@@ -116,25 +117,5 @@ impl Data {
             }
         }
         Ok(())
-    }
-
-    /// Asks a replica to hold a copy of a version.
-    async fn copy_to(
-        self: &Arc<Data>,
-        group: &Group,
-        index: usize,
-        kept: RowKey,
-        version: Version<Value>,
-        background: bool,
-    ) -> Result<Answer<Value>, Error> {
-        let write = Request::Write {
-            version,
-            guarded: false,
-        };
-        let call = RowCall {
-            background,
-            ..RowCall::plain(group.address_of(index)?, kept.key, write)
-        };
-        self.ask(group, index, call, None).await
     }
 }

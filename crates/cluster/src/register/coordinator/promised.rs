@@ -135,41 +135,32 @@ impl<V: RowValue> Operation<V> {
         if self.guard_refused {
             return self.settle(promised, Outcome::Guarded);
         }
-        let Promised {
-            ballot,
-            newest,
-            is_held,
-            promises,
-        } = promised;
         match self.kind.clone() {
-            Kind::Write { value, .. } => self.put(ballot, value),
-            Kind::Read | Kind::Look { .. } if is_held => self.end(Outcome::Value(newest)),
+            Kind::Write { value, .. } => self.put(promised.ballot, value),
+            Kind::Read | Kind::Look { .. } if promised.is_held => {
+                self.end(Outcome::Value(promised.newest))
+            }
             Kind::Read | Kind::Look { .. } => {
-                let again = under(ballot, newest);
+                let again = under(promised.ballot, promised.newest);
                 let end = Purpose::End(Outcome::Value(again.clone()));
                 self.write_version(again, end, ReplicaSet::EMPTY)
             }
-            Kind::Update { .. } if is_held || self.rules.breaks(Mutant::ActOnMinority) => {
-                let shown = newest.clone();
+            Kind::Update { .. } if promised.is_held || self.rules.breaks(Mutant::ActOnMinority) => {
+                let shown = promised.newest.clone();
                 self.phase = Phase::Deciding {
-                    ballot,
-                    newest,
-                    versions: told(promises),
+                    ballot: promised.ballot,
+                    newest: promised.newest,
+                    versions: told(promised.promises),
                 };
                 vec![Output::Decide(shown)]
             }
             Kind::Resolve { .. } => {
-                let kept = Outcome::Kept(newest.clone());
-                let promised = Promised {
-                    ballot,
-                    newest,
-                    is_held,
-                    promises,
-                };
+                let kept = Outcome::Kept(promised.newest.clone());
                 self.settle(promised, kept)
             }
             Kind::Update { .. } => {
-                self.write_version(under(ballot, newest), Purpose::Prepare, ReplicaSet::EMPTY)
+                let again = under(promised.ballot, promised.newest);
+                self.write_version(again, Purpose::Prepare, ReplicaSet::EMPTY)
             }
         }
     }

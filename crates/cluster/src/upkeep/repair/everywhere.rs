@@ -206,12 +206,12 @@ impl Upkeep {
                 return self.serve_maintenance(call.clone()).await;
             }
             let peers = self.peers()?;
-            // The time of many round trips is no distance.
+            // Calls of class `Small` measure the distance of a node. This one takes too long for that.
             let class = match time > ANSWER {
                 true => Class::Background,
                 false => Class::Small,
             };
-            // `time` is over first: a node that takes long for this is not one that does not
+            // `time` is over first, so that a slow answer is not reported as a node that does not
             // answer.
             let limit = time + peers.times.call;
             let method = method::MAINTENANCE;

@@ -94,9 +94,8 @@ impl Progress {
         }
     }
 
-    /// Returns the bytes that were read, and all that are stored, about. The first number includes
-    /// rows only while a pass runs, and so does the second one: as many in each of `partitions` as
-    /// in those that are checked.
+    /// Returns the bytes that were read, and about how many are stored. While a pass runs, both
+    /// numbers include rows: those of all `partitions` are estimated from those checked so far.
     pub fn share(&self, stored_bytes: u64, partitions: u16) -> (u64, u64) {
         if !self.running {
             return (self.bytes, stored_bytes);

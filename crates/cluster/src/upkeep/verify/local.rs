@@ -20,9 +20,9 @@ use crate::layout::{Epoch, PARTITIONS, StoreName};
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::digests::{of_partition, shortened};
 
-/// Tells of a verification that was stopped that the rest was not checked.
+/// The note for a verification that was stopped: the rest was not checked.
 const STOPPED: &str = "the rest: the verification was stopped";
-/// Tells of a part that panicked that nothing is known.
+/// The note for a part that panicked: nothing is known of it.
 const BROKE_OFF: &str =
     "everything: the verification broke off here; the log of this node says why";
 

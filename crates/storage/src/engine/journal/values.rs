@@ -27,7 +27,7 @@ use super::log::FILES;
 use crate::checksum::crc32c_of;
 use crate::disk::Disk;
 use crate::engine::{Direction, Flow, ReadTxn, Result, Tree};
-use crate::error::Error;
+use crate::error::{Error, is_damage};
 
 /// The tree whose long values stand in segments.
 pub(super) const SEPARATED: Tree = Tree::Payloads;
@@ -370,15 +370,6 @@ impl Values {
 
 fn fail(error: &io::Error) -> Error {
     Error::from_io("a segment of values", error)
-}
-
-/// Returns true if the disk cannot read its content. Other errors may pass.
-fn is_damage(error: &io::Error) -> bool {
-    let errno = error.raw_os_error();
-    error.kind() == ErrorKind::UnexpectedEof
-        || [libc::EIO, libc::EBADMSG, libc::EUCLEAN]
-            .map(Some)
-            .contains(&errno)
 }
 
 fn decode_segment(number: &[u8], counts: &[u8]) -> Option<(u32, Segment)> {
