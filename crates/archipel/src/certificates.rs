@@ -72,7 +72,7 @@ pub async fn watch(files: Vec<CertificateFiles>, tls: Tls, mut last: Vec<Content
             Err(error) => {
                 tracing::warn!(
                     error,
-                    "changed certificates cannot be used; the ones so far stay"
+                    "changed certificates cannot be used; the present ones stay"
                 );
             }
         }
@@ -86,7 +86,7 @@ async fn changed(files: &[CertificateFiles], last: &[Content]) -> Option<Vec<Con
     // Files may be on a slow disk.
     let read = tokio::task::spawn_blocking(move || read(&files)).await;
     let Ok(Ok(content)) = read else {
-        tracing::warn!("certificates cannot be read again; the ones so far stay in use");
+        tracing::warn!("certificates cannot be read again; the present ones stay in use");
         return None;
     };
     (content != last).then_some(content)

@@ -244,7 +244,8 @@ fn one_copy(nodes: &[LayoutNode]) -> Option<String> {
         return None;
     };
     Some(format!(
-        "Buckets, access keys and the layout have one copy, on node {}: if its disks are lost, all data is lost with them.",
+        "Buckets, access keys, the keyring and the layout have one copy, on node {}: if its disks are lost, all data is \
+         lost; fix: let at least 3 nodes hold data",
         only.short
     ))
 }

@@ -20,7 +20,8 @@ pub enum Command {
     Status,
     /// Apply all rules now, instead of after midnight. A walk that was cancelled begins again
     Start {
-        /// Wait for the end of the walk. Exit status 1 if it broke off, or if removals failed
+        /// Wait for the end of the walk. Exit status 1 if it cannot begin or did not reach its end, or
+        /// if removals failed
         #[arg(long)]
         wait: bool,
     },

@@ -109,7 +109,7 @@ Examples:
   archipel completions bash > /etc/bash_completion.d/archipel
 
 Exit status: 0 for success; 1 if the command failed, or found what it looks for to be wrong; 2 for a
-wrong command line, and of verify if a part could not be checked. Errors are texts on standard error;
+wrong command line, and of verify if a part could not be checked or it was stopped. Errors are texts on standard error;
 with --json they are problem documents with a code and a detail.";
 
 /// The commands.
@@ -328,10 +328,10 @@ pub enum Command {
         command: scrub::Command,
     },
     /// Verify the data of all nodes. Exit status: 0 if all is well, 1 if not, 2 if a part could not
-    /// be checked
+    /// be checked or it was stopped
     Verify(verify::VerifyArgs),
     /// Show problems, what the cluster does about them, and what you can do; repair blocks. Exit
-    /// status 1 if damaged blocks could not be repaired
+    /// status 1 if damaged blocks could not be repaired, or if a node did not read all its blocks
     Repair {
         /// The server.
         #[command(flatten)]

@@ -31,7 +31,8 @@ pub enum Command {
         /// The operation's id, as in the list
         id: String,
     },
-    /// Wait until an operation runs no more. Exit status 1 if it found problems or cannot go on
+    /// Wait until an operation runs no more. Exit status 1 if it found problems, left something undone
+    /// or cannot go on, or if its state stays unknown
     Wait {
         /// The operation's id, as in the list
         id: String,
@@ -132,7 +133,8 @@ fn is_held_up(told: &Result<OperationInfo, Failure>) -> bool {
         .is_ok_and(|one| is_walk(one) && one.state == OperationState::Stuck)
 }
 
-/// Returns true if nothing is known of an operation that ran: it would be done else.
+/// Returns true if nothing is known any more of an operation that ran. One that ended would be done,
+/// not idle.
 fn is_lost(now: &OperationInfo) -> bool {
     let has_result = matches!(
         now.kind,

@@ -14,8 +14,8 @@ const WIDTH: u64 = 24;
 const QUIET_LOOKS: u32 = 100;
 /// The time between two polls.
 pub const LOOK: Duration = Duration::from_millis(200);
-/// How long a wait goes on while nothing tells how far its work is, or while something holds the work up that may
-/// soon be over: a node that has just started does not know the time yet, for example.
+/// How long a wait goes on while nothing tells how far its work is, or while something holds the
+/// work up that may soon be over. For example, a node that has just started does not know the time.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A progress display.
