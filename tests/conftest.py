@@ -24,7 +24,7 @@ for _name in [n for n in os.environ if n.startswith("AWS_") or n.lower().endswit
     del os.environ[_name]  # nothing of this machine may steer a client elsewhere
 
 
-# What a node keeps free by default is more than some test machines have. Tests of full disks say their own.
+# By default a node keeps more free than some test machines have. Tests of full disks say their own reserve.
 os.environ.setdefault("ARCHIPEL_LIMITS_DISK_RESERVE", "16MiB")
 
 

@@ -48,7 +48,7 @@ def generate() -> None:
 
 
 class CustomBuildHook(BuildHookInterface):
-    """What hatchling calls before it builds."""
+    """The hook that hatchling calls before it builds."""
 
     def initialize(self, version: str, build_data: dict) -> None:
         generate()

@@ -38,7 +38,7 @@ def test_settings_of_a_bucket_are_shown_for_people(three):
     shown = run(three, "bucket lifecycle show cli-settings").stdout
     assert re.search(r"logs +on +logs/\* +expire after 30 d, abort uploads after 7 d", shown), shown
     assert re.search(r"old +off +> 4\.0 KiB +remove versions but 3 after 30 d", shown), shown
-    # What is printed as JSON can be set again.
+    # The printed JSON can be set again.
     rules = run(three, "bucket lifecycle show cli-settings", "--json").stdout
     assert [rule["id"] for rule in json.loads(rules)["rules"]] == ["logs", "old", "markers"]
     assert run(three, "bucket lifecycle delete cli-settings").returncode == 0
@@ -77,7 +77,7 @@ def test_routing_rules_and_redirects_are_shown_for_people(three):
     rules = json.dumps({"rules": [{"key_prefix": "old/", "replace_prefix": "new/"}]})
     enabled = cli.run(three, "website enable cli-site --rules -", given=rules)
     assert re.search(r"old/\* +301 \.\.\.://\.\.\./new/\*", enabled.stdout), enabled
-    # What is printed as JSON can be set again.
+    # The printed JSON can be set again.
     whole = run(three, "website show cli-site", "--json").stdout
     again = cli.run(three, "website enable cli-site --rules -", given=whole)
     assert again.returncode == 0 and "old/*" in again.stdout, again

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).resolve().parent / "golden"
 HELP = ROOT / "crates/archipel/testdata/help.txt"
 
-# Why a command that has --json is not among the scripts below.
+# Commands that have --json and are not among the scripts below, with the reason.
 NOT_IN_THE_SCRIPT = {
     "demo": "it runs until it is stopped; every test here reads what it prints as JSON",
     "operation cancel": "it needs an operation that runs: test_terminal.py",
@@ -26,7 +26,7 @@ NOT_IN_THE_SCRIPT = {
     "layout remove-dead": "it needs a node that is lost during a change: tests/cluster/test_remove_dead.py",
 }
 
-# What lines tell that later lines name.
+# The names that lines tell and that later lines use.
 KEPT = {
     "key create": lambda told: {"key": told["id"]},
     "user key": lambda told: {"user_key": told["id"]},
@@ -36,7 +36,7 @@ KEPT = {
     "layout assign": lambda told: {name: told["staged"][name] for name in ("version", "revision")},
 }
 
-# What these say depends on what goes on at the moment, so types are left out, and what is in lists.
+# The output of these depends on what goes on at the moment, so types are left out, and what is in lists.
 LIVELY = (
     "anti-entropy start",
     "audit",
@@ -231,7 +231,7 @@ def stopped(tmp_path):
 
 
 def test_json_has_the_shape_that_it_had(three, files, stopped, tmp_path):
-    # What is only there at times is there now: a finished verification. It leaves out what is not the same everywhere yet.
+    # A finished verification, which is only there at times, is there now. It leaves out what is not the same everywhere yet.
     assert wait_until(lambda: run(three, "verify", {}, tmp_path).returncode == 0, 60)
     boto_of(three).put_object(Bucket="demo", Key="golden-object", Body=b"hello", Metadata={"a": "b"}, Tagging="c=d")
     made = ""

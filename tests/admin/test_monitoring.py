@@ -76,7 +76,7 @@ def names(family: dict) -> set[str]:
 
 
 def wrong(expression: str, families: list[dict]) -> list[str]:
-    """What an expression names that does not exist: metrics, and labels in selectors and groupings."""
+    """Returns the names of an expression that do not exist: metrics, and labels in selectors and groupings."""
     known = {name: set(family["labels"]) for family in families for name in names(family)}
     found = sorted({name for name in NAME.findall(expression) if name not in known})
     of_scrapes = {"instance", "job"}

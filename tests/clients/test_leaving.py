@@ -1,4 +1,4 @@
-"""How to leave (docs/leaving.md): rclone copies everything out, and proves it."""
+"""Leaving (docs/leaving.md): rclone copies everything out, and proves it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_everything_comes_out_and_is_verified(rclone, bucket, s3, tmp_path):
     out = tmp_path / "leaving"
     rclone("copy", f"archipel:{bucket}", out, "--metadata")
     assert files_below(out) == OBJECTS
-    # What changed after the first copy.
+    # Objects change after the first copy.
     s3.put_object(Bucket=bucket, Key="plain.txt", Body=b"another text\n")
     s3.delete_object(Bucket=bucket, Key="empty")
     rclone("check", f"archipel:{bucket}", out, "--download", fails=True)

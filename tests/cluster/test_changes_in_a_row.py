@@ -22,7 +22,7 @@ THREADS, WORKERS = 8, 3
 
 
 def on_all(node: Node, cluster: Cluster, numbers: range, request) -> list:
-    """What `request` gives for each number, with a connection for each thread."""
+    """Returns what `request` gives for each number, with a connection for each thread."""
 
     def some(first: int) -> list:
         client = Client(node.endpoint, cluster.credentials, keep_alive=True)

@@ -18,7 +18,7 @@ def with_lease(cluster: Cluster) -> None:
 
 
 def refusal(node: Node, path: str) -> str:
-    """What the admin API refuses with; nothing if it does not."""
+    """Returns the admin API's refusal as text; an empty text if it does not refuse."""
     try:
         node.admin("GET", path)
     except NotServing as refused:
@@ -33,7 +33,7 @@ def test_a_node_that_is_cut_off_refuses_after_the_lease_and_recovers_by_itself(t
         assert client.request("GET", "/").status == 200
         for other in others:
             cluster.kill(other)
-        # What is cached is answered at first.
+        # Requests for cached data are answered at first.
         assert client.request("HEAD", f"/{BUCKET}").status == 200
         assert wait_until(lambda: client.request("GET", "/").status == 503, 60)
         listed = client.request("GET", "/")

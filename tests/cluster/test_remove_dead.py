@@ -28,13 +28,13 @@ def layout(cluster: Cluster) -> dict:
 
 
 def tells(cluster: Cluster, node: str) -> tuple[str, str] | None:
-    """How a node is that is in no layout, and in which zone, as the first one knows it."""
+    """Returns the state and the zone of a node that is in no layout, as the first one knows it."""
     listed = cluster.nodes[0].admin("GET", "/v1/nodes")["items"]
     return next(((n["state"], n["zone"]) for n in listed if n["id"] == node and n["capacity_bytes"]), None)
 
 
 def trouble(cluster: Cluster) -> bool:
-    """Whether the node that drives the change says that it does not go on."""
+    """Returns true if the node that drives the change says that it does not go on."""
     shown = (node.admin("GET", "/v1/layout") for node in cluster.nodes[:3])
     return any(layout["progress"]["trouble"] for layout in shown)
 

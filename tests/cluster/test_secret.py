@@ -104,7 +104,7 @@ def test_stranger_with_the_secret_reads_nothing(tmp_path):
         kept = b"".join(path.read_bytes() for path in stranger.data.rglob("*") if path.is_file())
         for name in (mark, BUCKET, cluster.credentials.access_key, cluster.credentials.secret_key):
             assert name.encode() not in kept, f"the stranger has {name}"
-        # What it looked for is there: a member has it.
+        # The search finds these names where they are: a member has them.
         own = b"".join(path.read_bytes() for path in cluster.nodes[0].data.rglob("*") if path.is_file())
         assert cluster.credentials.access_key.encode() in own and mark.encode() in own
     finally:

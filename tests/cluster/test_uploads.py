@@ -139,7 +139,7 @@ def test_an_upload_is_completed_once_though_the_nodes_clocks_stand_apart(tmp_pat
                 assert upload.parts(node).status == 404, (begins, completes)
             put = nodes[completes].put(BUCKET, key, b"later")
             assert put.status == 200, put.brief()
-            # Whatever a retry is told, it does nothing.
+            # A retry does nothing, whatever it is told.
             for node in nodes:
                 again = upload.complete(node)
                 assert again.status in (200, 404), again.brief()

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 LOOKS = (("light", 1280, 900), ("dark", 1280, 900), ("light", 390, 844), ("dark", 390, 844))
-# What Chromium may take for one step, in milliseconds.
+# The longest time of Chromium for one step, in milliseconds.
 PATIENCE_MS = 60_000
 
 

@@ -12,7 +12,7 @@ from support.unchanged import watched
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory):
-    """A node with a console. What is printed for scripts names it and a link."""
+    """A node with a console. The output for scripts names it and a link."""
     demo = Demo(tmp_path_factory.mktemp("console") / "data")
     watched.share(demo.start().sockets(), "demo")
     yield demo
@@ -21,7 +21,7 @@ def demo(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ready(demo) -> dict:
-    """What `archipel demo --json` printed."""
+    """The output of `archipel demo --json`."""
     return demo.printed
 
 

@@ -130,7 +130,7 @@ def fill(page: Page, demo: Demo) -> None:
     page.get_by_role("button", name="Apply").wait_for(timeout=PATIENCE_MS)
 
 
-# What a page would do whose texts were not escaped: an element with a script, and one with a handler.
+# The attack on a page whose texts are not escaped: an element with a script, and one with a handler.
 INJECTED = """() => new Promise((done) => {
     const blocked = [];
     window.ran = 0;

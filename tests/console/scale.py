@@ -1,4 +1,4 @@
-"""How long each page of the console takes with much in the store, and the memory of an idle node.
+"""The time that each page of the console takes with much in the store, and the memory of an idle node.
 
 `cargo xtask console-scale` runs it: python scale.py [--buckets 1000] [--keys 20000] [--nodes 100] [--rounds 9].
 It measures from the request to the last byte of the page, on the same machine. It asserts nothing about time.

@@ -90,7 +90,7 @@ def test_page_of_the_cluster_does_not_wait_for_a_node_that_is_dead(tmp_path):
         assert browser.get("/cluster/live").text.count("In use of the disks of") == 3
         os.kill(int(demo.info.nodes[2]["pid"]), signal.SIGKILL)
         assert wait_until(lambda: "data-soon" in browser.get("/cluster").text, 60)
-        # What is fetched after that, and the page without scripts, have what the others tell.
+        # Pages that are fetched after that, and the page without scripts, have what the others tell.
         for path in ("/cluster/live", "/cluster?wait=yes"):
             page = browser.get(path).text
             assert "data-soon" not in page and page.count("In use of the disks of") == 2, path

@@ -1,4 +1,5 @@
-"""What people do with the console, in Chromium, on three servers: buckets, uploads over a bad network, links, versions, nodes, reasons.
+"""People's work with the console, in Chromium, on three servers: buckets, uploads over a bad network, links, versions,
+nodes, reasons.
 
 `cargo xtask console-walk` runs it: python walk.py FOLDER AXE [--megabytes 100] [--files 500] [--pictures docs/pictures].
 FOLDER gets a picture of each step in each look; --pictures those of the documentation.
@@ -31,7 +32,7 @@ from support.sigv4 import Credentials  # noqa: E402
 
 CONSOLE_PORT = 3905
 PART_BYTES = 16 << 20
-# How long the steps may take that move data, in milliseconds.
+# The longest time of the steps that move data, in milliseconds.
 LONG_MS = 600_000
 BUCKET = "holiday"
 
@@ -187,7 +188,7 @@ class Walk:
         return self.page.get_by_label("Link", exact=True).input_value()
 
     def compare(self, file: Path) -> None:
-        """What a link gives is what was uploaded."""
+        """Checks that a link gives what was uploaded."""
         self.page.get_by_role("link", name=file.name).click()
         digest = hashlib.sha256()
         with urllib.request.urlopen(self.link(), timeout=600) as answer:
@@ -242,7 +243,7 @@ class Walk:
         self.page.get_by_text("In force: version").wait_for()
         self.looker.picture(self.page, f"{name}-moves", "light", 1280)
         self.page.get_by_text("No data moves now").wait_for(timeout=LONG_MS)
-        # What is in force may have been shown before the end.
+        # The layout in force may have been shown before the end.
         assert wait_until(lambda: self.node.admin("GET", "/v1/layout")["progress"] is None, 60)
         self.page.reload()
 

@@ -1,4 +1,4 @@
-"""What was sent and what was acknowledged, kept outside of what is cut or killed.
+"""A ledger of what was sent and what was acknowledged, kept outside of what is cut or killed.
 
 Each writer owns its keys, so the history of a key is a sequence. After a crash a key must hold its last acknowledged
 content, or that of an operation that was under way and never answered; a deleted key must be gone, or hold the latter.
@@ -39,7 +39,7 @@ def digest(data: bytes) -> str:
 
 @dataclass
 class Operation:
-    """What a writer did to a key, in its order; `at` is when the answer came (None if none did, or an error)."""
+    """An operation of a writer on a key, in its order; `at` is when the answer came (None if none did, or an error)."""
 
     key: str
     state: str
@@ -50,7 +50,7 @@ class Operation:
 class Ledger:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        # What each writer did since the last cut, by the first part of its keys.
+        # The operations of each writer since the last cut, by the first part of its keys.
         self.done: dict[str, list[Operation]] = {}
         self.acknowledged = 0
         self.refused: dict[tuple[int, str | None], int] = {}
@@ -85,7 +85,7 @@ class Ledger:
 
 
     def judge_all(self, seen: dict[str, str]) -> list[str]:
-        """What is wrong with all that was seen after a crash; from here on, that is what is known."""
+        """Returns what is wrong with all that was seen after a crash; from here on, that is what is known."""
         wrong = [problem for key, state in seen.items() if (problem := self.judge(key, state))]
         for key, state in seen.items():
             self.entries[key] = Entry(state, [], state)
@@ -106,21 +106,21 @@ def etag_of(reply) -> str:
 
 
 class Buffered(Ledger):
-    """What a power cut may leave with `buffered`.
+    """The states that a power cut may leave with `buffered`.
 
     Commits are synced after a second, and a cut undoes any number of the last ones. So of what a writer did, in its
     order, a first part is in effect and the rest is not; the rest was acknowledged within the last second. Contents
     are whole: a key holds one of the states that the writer gave it, to the byte.
     """
 
-    # The second, and the sync itself, on a machine that does much else. What was acknowledged earlier must be there.
+    # The second, and the sync itself, on a machine that does much else. Writes acknowledged earlier must be there.
     UNDONE_S = 5.0
 
     def __init__(self) -> None:
         super().__init__()
         self.cut_at = 0.0
         self.undone = 0
-        # How old the oldest of what was undone was at the cut.
+        # The age of the oldest undone write at the cut, in seconds.
         self.oldest = 0.0
 
     def judge_all(self, seen: dict[str, str]) -> list[str]:
@@ -153,7 +153,7 @@ class Buffered(Ledger):
 
 
 def kept_part(before: dict[str, str], operations: list[Operation], seen: dict[str, str]) -> int | None:
-    """How many of the operations are in effect, the most if several numbers fit; None if no number does.
+    """Returns the number of operations in effect, the most if several numbers fit; None if no number does.
 
     An operation without an answer may be in effect or not.
     """

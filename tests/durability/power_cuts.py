@@ -2,7 +2,7 @@
 
 The server's folder lies on a file system of its own on a loop file. While clients write, that file system is shut down
 without flushing (XFS_IOC_GOINGDOWN, EXT4_IOC_SHUTDOWN), the server is killed, the file system mounted again, the server
-started, and every key read. What was not synced is gone then, as after a power cut. Acknowledgements are kept outside.
+started, and every key read. Data that was not synced is gone then, as after a power cut. Acknowledgements are kept outside.
 
 With `--durability buffered` the cut may undo what was acknowledged within the last second, and no more: a key holds what
 it held before or after each write, whole, and what is undone of one writer is the last that it did.
@@ -42,7 +42,7 @@ GOING_DOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 WRITERS = 6
 IMAGE_BYTES = 2 << 30
-# How long clients write before a cut: long enough with `buffered` that some of it must be there.
+# The time for which clients write before a cut, in seconds: long enough with `buffered` that some of it must be there.
 WRITES_S = {"fsync": (0.05, 1.2), "buffered": (0.5, 9.0)}
 EVENTS_S = 120
 BUCKET = "power-cuts"
@@ -181,7 +181,7 @@ class Plant:
             command(["sync", "-f", str(self.volume.mount_point)])
 
     def undone(self) -> str:
-        """What cuts undid of what was acknowledged, where they may."""
+        """Describes what cuts undid of what was acknowledged, where they may."""
         if not isinstance(self.ledger, Buffered):
             return ""
         return f", {self.ledger.undone} acknowledged writes undone, the oldest {self.ledger.oldest:.2f} s old"
@@ -220,7 +220,7 @@ class Plant:
         try:
             self.server.start()
             wrong = verify(self.client(), BUCKET, self.ledger)
-            # What is there has its event, whenever it was written.
+            # An object that is there has its event, whenever it was written.
             told |= {(one.key, one.etag) for one in done if self.ledger.entries[one.key].acknowledged == one.state}
             wrong += self.untold(told) + self.problems()
             self.sync_control()
@@ -241,7 +241,7 @@ class Plant:
         return [f"{key}: no event told of {tag}" for key, tag in sorted(missing)]
 
     def problems(self) -> list[str]:
-        """What a deep verification finds."""
+        """Returns the findings of a deep verification."""
         [node] = Admin(str(self.server.data / "admin.sock")).verified(deep=True)
         return [f"verification: {what}" for what in [*node["told"], *node["unchecked"]]]
 

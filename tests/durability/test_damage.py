@@ -45,7 +45,7 @@ class Damaged:
             assert reply.body == body, f"{key} through node {node} is not what was put"
 
     def ask(self, *arguments: str) -> dict:
-        """What a command for the second node prints."""
+        """Returns the JSON that a command for the second node prints."""
         command = [str(binary()), *arguments, "--data-dir", str(self.dir), "--json"]
         run = subprocess.run(command, capture_output=True, timeout=60, check=False)
         assert run.stdout, run.stderr

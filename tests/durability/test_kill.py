@@ -111,7 +111,7 @@ def test_inside_a_system_call(tmp_path, operation, calls):
 
 
 def prepare(client, bucket, operation, occurrence):
-    """What must be there before the operation itself, without the tracer."""
+    """Makes what must be there before the operation itself, without the tracer."""
     if operation == "complete":
         path = object_path(bucket, "k")
         upload = client.request("POST", path, [("uploads", "")]).xml().findtext("UploadId")

@@ -35,7 +35,7 @@ def client_of(info) -> Client:
 
 
 def test_a_node_that_is_alone_goes_back(tmp_path):
-    """What was there at the snapshot is whole; what came later is gone; what was there before the restore is kept."""
+    """Objects of the snapshot are whole; later ones are gone; what was there before the restore is kept."""
     folder = tmp_path / "node"
     demo = Demo(folder)
     config = tmp_path / "archipel.toml"
@@ -97,7 +97,7 @@ def test_nodes_that_were_all_put_back_believe_one_another(tmp_path):
             shutil.copytree(node, copies / str(number), ignore=shutil.ignore_patterns("*.sock"))
         info = demo.start()
         assert client_of(info).put(info.bucket, "late", content(2 * MIB, "late")).status == 200
-        # How far a node is, is told to the others once they have borne it out.
+        # A node tells the others how far it is once they have borne it out.
         time.sleep(5)
         demo.stop()
         configs = [node["config"] for node in info.nodes]

@@ -12,9 +12,9 @@ from faults.history import ABSENT, DELETE, OK, READ, WRITE, Operation
 from support.sigv4 import object_path
 
 BUCKETS, OBJECTS = 2, 2
-# What stands before the keys of these buckets in a history: `B/<bucket>/<key>`.
+# The mark before the keys of these buckets in a history: `B/<bucket>/<key>`.
 MARK = "B/"
-# What a request says while the bucket is not there, or as far as the node knows.
+# The error of a request while the bucket is not there, or as far as the node knows.
 GONE = ("NoSuchBucket",)
 
 

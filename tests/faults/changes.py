@@ -1,4 +1,4 @@
-"""What a cluster's own work costs: growing and shrinking under load, and catching up after a time away.
+"""The cost of a cluster's own work: growing and shrinking under load, and catching up after a time away.
 
 Not pass or fail alone: figures. Bytes are those that nodes received from one another, as their metrics count them.
 """
@@ -100,8 +100,8 @@ def tell_latencies(run, name: str, began: float, ended: float) -> None:
 
 
 def tell_bytes(run, operator: Operator, name: str, stage: dict) -> None:
-    """How many bytes a change moves while nobody asks for anything, and how few would have been enough: each partition that
-    a node did not hold before, once."""
+    """Prints the bytes that a change moves while nobody asks for anything, and the few that would have been enough: each
+    partition that a node did not hold before, once."""
     stored = settled_bytes(operator)
     print(f"{stored / 1e6:.1f} MB are stored on all nodes")
     before = held(operator)
@@ -119,7 +119,7 @@ def tell_bytes(run, operator: Operator, name: str, stage: dict) -> None:
 
 
 def held(operator: Operator) -> dict[str, int]:
-    """How many partitions each node holds."""
+    """Returns the number of partitions that each node holds."""
     return {node["id"]: node["partitions"] for node in operator.ask("GET", "/v1/layout")["nodes"]}
 
 

@@ -15,13 +15,13 @@ from faults.endings import as_writes, wrong_endings
 from faults.history import ABSENT, CREATE, DELETE, FAILED, NEVER, OK, READ, SWAP, UNKNOWN, WRITE, History, Listing, Operation
 from faults.items import wrong_items
 
-# How many states one key's search may visit; then the key counts as undecided, which is no pass.
+# The most states that one key's search may visit; then the key counts as undecided, which is no pass.
 MOST_STATES = 2_000_000
 
 
 @dataclass
 class Verdict:
-    """What is wrong, and what could not be decided."""
+    """The violations, and what could not be decided."""
 
     violations: list[str] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def until(operations: list[Operation], moment: float) -> list[Operation]:
 
 
 def step(op: Operation, state: str | None) -> tuple[bool, str | None]:
-    """Whether `op` may take effect on a key that holds `state` with the answer that it gave, and what the key holds then."""
+    """Says if `op` may take effect on a key that holds `state` with the answer that it gave, and what the key holds then."""
     if op.kind == READ:
         return op.found == state, state
     if op.kind == WRITE:

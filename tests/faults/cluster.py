@@ -64,7 +64,7 @@ class Node:
 
     @property
     def data(self) -> Path:
-        """What the node keeps; log and configuration lie beside it."""
+        """Returns the folder of the node's data; log and configuration lie beside it."""
         return self.folder / "data"
 
     @property
@@ -87,7 +87,7 @@ class Node:
             self.process.send_signal(number)
 
     def admin(self, method: str, path: str, body: dict | None = None):
-        """What the admin API answers; raises `OSError` if it does not, `NotServing` if it refuses."""
+        """Returns the answer of the admin API; raises `OSError` if there is none, `NotServing` if it refuses."""
         answer = self._ask(method, path, None if body is None else json.dumps(body))
         return json.loads(answer) if answer else None
 
@@ -271,7 +271,7 @@ class Cluster:
         self._wait(serves, timeout_s, f"{node.name} does not serve", node)
 
     def _wait(self, probe, timeout_s: float, what: str, node: Node | None = None):
-        """What `probe` gives once it gives something; a node that ended is waited for no longer."""
+        """Returns what `probe` gives once it gives something; a node that ended is waited for no longer."""
         end, last = time.monotonic() + timeout_s, ""
         while time.monotonic() < end:
             try:
@@ -304,7 +304,7 @@ def reached(listed: dict) -> list[str]:
 
 
 def start_line(number: int) -> str:
-    """What stands in a node's log before its process is started for the so manieth time."""
+    """Returns the line in a node's log before its process is started for the so manieth time."""
     return f"--- start {number}\n"
 
 

@@ -1,4 +1,4 @@
-"""What happens to a node's disks: bits flip, a folder of blocks or everything is lost, there is no room left."""
+"""Faults of a node's disks: bits flip, a folder of blocks or everything is lost, there is no room left."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def by_upload(endings: list[Ending]) -> dict[str, list[Ending]]:
 
 
 def as_writes(endings: list[Ending]) -> list[Operation]:
-    """What completions did to their keys: for each upload one write, at some moment before the first one that was
+    """Returns completions as writes of their keys: for each upload one, at some moment before the first one that was
     acknowledged; without an acknowledgement perhaps one."""
     writes = []
     for tried in by_upload(endings).values():

@@ -1,4 +1,4 @@
-"""What is there at the end of a run, when nothing is broken any more: read through every node, and judged with the rest."""
+"""The state at the end of a run, when nothing is broken any more: read through every node, and judged with the rest."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def read_pass(run, keys) -> dict[str, str]:
 
 
 def read_through(run, node: int, keys: list[str], seen: dict) -> None:
-    """What one node gives for each key, and whether it lists it."""
+    """Notes what one node gives for each key, and whether it lists it."""
     reader = Worker(run.load, f"final{node}", 0, [node])
     reader.final = True
     etags = {key: next(filter(answered, (reader.read(node, key) for _ in range(3))), UNKNOWN) for key in keys}

@@ -1,4 +1,4 @@
-"""What clients called, when, and what they were told; times are seconds of one monotonic clock."""
+"""The history: what clients called, when, and what they were told; times are seconds of one monotonic clock."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 NEVER = math.inf
 ABSENT = None
 
-# What an operation does to a key; `found` and `value` are ETags, or ABSENT.
+# The kinds of operations on a key; `found` and `value` are ETags, or ABSENT.
 READ = "read"  # gave `found`
 WRITE = "write"  # of `value`, on no condition
 DELETE = "delete"
 CREATE = "create"  # `value`, if the key is absent
 SWAP = "swap"  # `value`, if the key holds `expected`
 
-# What clients do to an upload that they share.
+# The kinds of operations on an upload that clients share.
 COMPLETE, ABORT, LOOK = "complete", "abort", "look"
 
 OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
@@ -74,7 +74,7 @@ class Ending:
 
 @dataclass
 class ItemOperation:
-    """What was done to a K2V item: `found` is what a read gave, `replaced` what was seen under the token of a change."""
+    """An operation on a K2V item: `found` is what a read gave, `replaced` what was seen under the token of a change."""
 
     kind: str
     item: str
@@ -89,7 +89,7 @@ class ItemOperation:
 
 
 class History:
-    """What all clients saw; threads may add to it."""
+    """The operations of all clients; threads may add to it."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []

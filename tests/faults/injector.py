@@ -13,7 +13,7 @@ from faults.turns import Turns
 from support import strace
 
 CLOCK_LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
-# How far the nodes' clocks stand apart, in steps from one node to the next.
+# The distances of the nodes' clocks, in steps from one node to the next.
 SKEW_S = (1.0, 5.0)
 SYNC_S = (1.0, 4.0)
 SYNCS = "fsync,fdatasync,msync,sync_file_range"

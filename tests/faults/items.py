@@ -70,7 +70,7 @@ def ask(worker, node: int, kind: str, method: str, item: str, headers=(), body: 
 
 
 def wrong_items(operations: list[ItemOperation]) -> list[str]:
-    """What breaks a rule: an acknowledged value is there until something that saw it replaces it, and not afterwards."""
+    """Returns breaches of a rule: an acknowledged value is there until something that saw it replaces it, and not later."""
     by_item: dict[str, list[ItemOperation]] = {}
     for operation in operations:
         by_item.setdefault(operation.item, []).append(operation)

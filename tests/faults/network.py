@@ -19,7 +19,7 @@ UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--
 
 
 def why_not() -> str | None:
-    """What this machine does not permit, or None."""
+    """Returns what this machine does not permit, or None."""
     missing = [name for name in ("ip", "nft", "unshare", "nsenter") if not shutil.which(name, path=_path())]
     if missing:
         return f"missing: {', '.join(missing)} (apt-get install iproute2 nftables util-linux)"
@@ -97,7 +97,7 @@ class Network:
         return ["nsenter", f"--net=/run/netns/n{node}", *command]
 
     def cut(self, source: int, target: int) -> None:
-        """What `source` sends does not reach `target`; the other way is not touched."""
+        """Keeps all that `source` sends from `target`; the other way is not touched."""
         self.lose(source, target, 1.0)
 
     def lose(self, source: int, target: int, share: float) -> None:

@@ -1,4 +1,4 @@
-"""What an operator does: changes layouts, has blocks repaired, waits, and has the cluster prove that all is whole."""
+"""An operator: changes layouts, has blocks repaired, waits, and has the cluster prove that all is whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Operator:
         self.cluster, self.note = cluster, note
 
     def ask(self, method: str, path: str, body: dict | None = None, nodes: list[Node] | None = None):
-        """What the first node answers that does not refuse or fail; the last one's failure else."""
+        """Returns the answer of the first node that does not refuse or fail; raises the last one's failure else."""
         failure: Exception = NotServing("no node runs")
         for node in nodes or self.cluster.nodes:
             try:
@@ -36,7 +36,7 @@ class Operator:
         return [node["id"] for node in self.ask("GET", "/v1/layout")["nodes"] if node["capacity_bytes"]]
 
     def assigned(self, node: Node) -> dict:
-        """What is staged for a node."""
+        """Returns what is staged for a node."""
         return {"node": node.id, "zone": f"zone{node.number}", "capacity_bytes": CAPACITY}
 
     def change(self, stage: dict, timeout_s: float = MOVE_S, needed: bool = False) -> int:
@@ -63,7 +63,8 @@ class Operator:
         raise NotServing(f"a change of the layout was not accepted within {timeout_s:.0f} s: {stage}: {failure}")
 
     def is_removed(self, stage: dict) -> bool:
-        """Whether a change that removes nodes was applied though no answer came: staged again it is refused, as they are gone."""
+        """Returns true if a change that removes nodes was applied though no answer came: staged again it is refused, as they
+        are gone."""
         try:
             members = self.members()
         except (OSError, NotServing):

@@ -71,7 +71,7 @@ def watch(run, away: Node, key: Credentials, how: str, revoked: float) -> None:
 
 
 def status(node: Node, key: Credentials) -> int:
-    """How a node answers ListBuckets; 0 if it does not."""
+    """Returns the status of a node's answer to ListBuckets; 0 if there is none."""
     try:
         return Client(node.endpoint, key, timeout=10).request("GET", "/").status
     except (OSError, http.client.HTTPException):

@@ -1,4 +1,4 @@
-"""Who may break things: many at once, or one alone who waits until the cluster has repaired itself."""
+"""The turns of those who break things: many at once, or one alone who waits until the cluster has repaired itself."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def begin(worker, node: int, key: str) -> None:
 
 
 def look(worker, node: int, upload: Shared) -> None:
-    """Whether it goes on."""
+    """Asks for its parts, and notes if it goes on."""
     end(worker, node, upload, LOOK, "ListParts", "GET")
 
 

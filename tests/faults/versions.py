@@ -6,7 +6,7 @@ from faults.history import WRITE
 
 KEYS = 3
 BUCKET = "faults-versions"
-# What stands before its keys in a history: that bucket's mark, as of one that comes and goes, and its name.
+# The mark before its keys in a history: that bucket's mark, as of one that comes and goes, and its name.
 MARK = f"B/{BUCKET}/"
 
 

@@ -35,7 +35,7 @@ TIMEOUT_S = 10.0
 
 @dataclass
 class Workload:
-    """What the clients of one run share."""
+    """The state that the clients of one run share."""
 
     endpoints: list[str]
     credentials: Credentials

@@ -32,7 +32,7 @@ def k2v(server, s3, example):
     s3.create_bucket(Bucket=name)
     client = example.K2V(server.k2v, name, server.access_key, server.secret_key, server.region)
     yield client
-    # What is left would be in each later picture of the store.
+    # Items that are left would be in each later picture of the store.
     with contextlib.suppress(example.K2VError):  # the test deleted the bucket itself
         for one in client.index()["partitionKeys"]:
             client.delete_batch([{"partitionKey": one["pk"]}])

@@ -1,4 +1,4 @@
-"""What clients did with a K2V item, and the rules that it must keep: those of tools/sim/src/nodes/k2v/reference.rs.
+"""Histories of a K2V item, and the rules that it must keep: those of tools/sim/src/nodes/k2v/reference.rs.
 
 Every value is unique, so it names its write. A write covers the values that its token was given out with.
 

@@ -117,7 +117,7 @@ def read_or_none(endpoint, example):
 
 
 def all_alive(node: dict) -> bool:
-    """Whether a node hears of all others."""
+    """Returns true if a node hears of all others."""
     listed = Admin(node["admin"]).call("GET", "/v1/nodes")["items"]
     return all(one["state"] in ("self", "alive") for one in listed)
 

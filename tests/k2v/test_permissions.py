@@ -70,7 +70,7 @@ def test_no_policy_allows(k2v, s3, server, example, tmp_path):
     cli("key", "allow", key["id"], "--bucket", k2v.bucket, "--write")
     assert status(lambda: other.insert("p", "s", b"x")) == 200
     assert status(lambda: other.read("p", "s")) == 403
-    # What a policy of the user denies, the grant does not allow.
+    # The grant does not allow what a policy of the user denies.
     denial = tmp_path / "deny.json"
     denial.write_text(
         json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "s3:PutObject", "Resource": "*"}]})

@@ -39,7 +39,7 @@ def test_poll_item(k2v, server):
     values, second = k2v.poll("p", "s", token, 60)
     assert values == [b"2"] and time.monotonic() - began < 5
     other.join()
-    # What has changed already is there at once; so is a deletion.
+    # A change that has happened already is there at once; so is a deletion.
     assert k2v.poll("p", "s", token, 60)[0] == [b"2"]
     k2v.delete("p", "s", second)
     assert k2v.poll("p", "s", second, 60)[0] == [None]

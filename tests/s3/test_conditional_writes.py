@@ -134,7 +134,7 @@ def test_complete_if_absent(s3, bucket, nothing_changes):
 
 
 def test_complete_under_another_condition(s3, bucket):
-    """What failed as a creation succeeds as a replacement of the object that was in its way."""
+    """A completion that failed as a creation succeeds as a replacement of the object that was in its way."""
     upload, parts = started(s3, bucket, "k", b"multipart")
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"meanwhile")["ETag"]
     arguments = dict(Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts)

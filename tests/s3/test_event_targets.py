@@ -171,7 +171,7 @@ def told(messages: list[str], bucket: str) -> dict[str, list[tuple]]:
 
 
 def was_tested(messages: list[str], bucket: str) -> bool:
-    """Whether a message tested the target."""
+    """Returns true if a message tested the target."""
     known = [json.loads(message) for message in messages]
     return any(one.get("Event") == "s3:TestEvent" and one["Bucket"] == bucket for one in known)
 

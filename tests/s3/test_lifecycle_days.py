@@ -46,7 +46,7 @@ def put(client, place, *rules):
 
 
 def status(cluster):
-    """What all nodes did since they started."""
+    """Returns what all nodes did since they started."""
     shown = []
     for node in cluster.nodes:
         command = [binary(), "lifecycle", "status", "--json", "--socket", node["admin"]]
@@ -87,7 +87,7 @@ def test_filters_choose_what_expires(cluster, client, place):
     assert total(cluster, "expired_objects") - before == 60
     assert all(node["expired_objects"] for node in status(cluster)), "the nodes share the work"
     assert total(cluster, "failed") == 0
-    # What nothing refers to is dropped, and the stores agree with themselves.
+    # Content that nothing refers to is dropped, and the stores agree with themselves.
     admins = [Admin(node["admin"]) for node in cluster.nodes]
     assert wait_until(lambda: not any(admin.has_garbage() for admin in admins), 60)
     info = admins[0].call("GET", f"/v1/buckets/{place}")

@@ -28,7 +28,7 @@ def tree(s3, raw):
 
 
 def model(keys, prefix="", delimiter="", after="") -> list[tuple[str, str]]:
-    """What a listing must show, in order: ("key", k) and ("prefix", p)."""
+    """Returns what a listing must show, in order: ("key", k) and ("prefix", p)."""
     shown = []
     for key in keys:
         if not key.startswith(prefix) or (after and key.encode() <= after.encode()):
@@ -46,7 +46,7 @@ def model(keys, prefix="", delimiter="", after="") -> list[tuple[str, str]]:
 
 
 def shown(page) -> list[tuple[str, str]]:
-    """What a page shows; keys and prefixes each keep their own order."""
+    """Returns what a page shows; keys and prefixes each keep their own order."""
     found = [("key", o["Key"]) for o in page.get("Contents", [])]
     found += [("prefix", p["Prefix"]) for p in page.get("CommonPrefixes", [])]
     return found
@@ -175,7 +175,7 @@ def test_encoding_type_url(raw, bucket):
 
 
 def test_listing_follows_every_write(s3, bucket):
-    """What was acknowledged before the listing began is in it; what was deleted is not."""
+    """A write that was acknowledged before the listing began is in it; a deleted object is not."""
     for n in range(60):
         s3.put_object(Bucket=bucket, Key=f"k{n % 7}", Body=b"x")
         wanted = {f"k{i % 7}" for i in range(n + 1)}

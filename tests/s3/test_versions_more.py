@@ -109,7 +109,7 @@ def test_the_null_version_across_many_pages(s3, make_bucket):
         assert [v["VersionId"] for page in pages(s3, bucket, size) for v in found(page)] == expected
     page = s3.list_object_versions(Bucket=bucket, KeyMarker="k", VersionIdMarker="null")
     assert [(v["VersionId"], v["IsLatest"]) for v in page["Versions"]] == [(v, False) for v in ids[2::-1]]
-    # What was deleted is not what the rest is listed after.
+    # The rest is not listed after a version that was deleted.
     s3.delete_object(Bucket=bucket, Key="k", VersionId="null")
     s3.delete_object(Bucket=bucket, Key="k", VersionId=ids[4])
     page = s3.list_object_versions(Bucket=bucket)

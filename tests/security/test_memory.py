@@ -1,4 +1,4 @@
-"""What a client can make the server hold in memory is bounded, signed or not."""
+"""The memory that a client can make the server hold is bounded, signed or not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SSE = [("x-amz-server-side-encryption", "AES256")]
 MOST_KIB = {1: 216 * 1024, 3: 240 * 1024}
 # Chunks and documents that are held whole until they can be checked grow in steps, and each step copies them.
 MOST_HELD_WHOLE_KIB = 256 * 1024
-# What is left when the clients are gone, without what the kernel maps of files: the program itself, and LMDB's file.
+# The memory when the clients are gone, without what the kernel maps of files: the program itself, and LMDB's file.
 AFTERWARDS_KIB = 64 * 1024
 
 

@@ -1,4 +1,4 @@
-"""What each access key may do: none, read, write, owner; and that taking it back works at once."""
+"""The permissions of access keys: none, read, write, owner; and that taking them back works at once."""
 
 from __future__ import annotations
 

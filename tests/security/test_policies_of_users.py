@@ -1,4 +1,4 @@
-"""What policies of users are told of a request: its body, the version that it acts on, and who asks."""
+"""Policies of users are told all of a request: its body, the version that it acts on, and who asks."""
 
 from __future__ import annotations
 

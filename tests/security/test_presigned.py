@@ -248,7 +248,7 @@ def test_checksum_of_nothing_in_the_query_is_no_claim(raw, s3, target):
 
 
 def refused(name: str, value: str) -> tuple[int, str]:
-    """How a header is refused that asks for what the bucket does not give."""
+    """Returns the refusal of a header that asks for what the bucket does not give."""
     if value == "public-read":
         return REFUSED_LIST
     if name == "x-amz-object-lock-mode":

@@ -1,4 +1,4 @@
-"""What is revoked at one node of three is refused by the others with the next request, once the answer confirms it."""
+"""Revocations at one node of three count at the others with the next request, once the answer confirms them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Worker:
         self.s3 = [boto("s3", node.endpoint, *credentials, token=token) for node in cluster.nodes]
 
     def code(self, number: int) -> str:
-        """What a node refuses with; nothing if it does not."""
+        """Returns the code of a node's refusal; an empty text if it does not refuse."""
         try:
             self.s3[number].list_objects_v2(Bucket=BUCKET)
         except ClientError as error:

@@ -1,4 +1,4 @@
-"""What boto3 and the AWS CLI make by default for us-east-1: presigned URLs and forms of signature version 2."""
+"""Presigned URLs and forms of signature version 2, as boto3 and the AWS CLI make them by default for us-east-1."""
 
 import base64
 import hashlib

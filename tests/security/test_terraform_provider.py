@@ -81,7 +81,7 @@ def test_plan_apply_change_destroy(server, admin, provider, tmp_path):
     terraform = Terraform(tmp_path, server, provider, admin)
     terraform("plan", "-detailed-exitcode", status=2)
     terraform("apply", "-auto-approve")
-    # What is there is what was asked for.
+    # The state is as it was asked for.
     terraform("plan", "-detailed-exitcode")
     assert terraform.output("account") == "000000000000"
     ann = boto("s3", server.endpoint, terraform.output("key"), terraform.output("secret"))

@@ -77,7 +77,7 @@ def assume(node, token: str, role: str = ROLE, **more) -> dict:
 
 
 def code_of(node, token: str, role: str = ROLE) -> str:
-    """What a node refuses a token with; nothing if it does not."""
+    """Returns the code with which a node refuses a token; an empty text if it does not."""
     try:
         assume(node, token, role)
     except ClientError as error:

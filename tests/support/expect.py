@@ -1,4 +1,4 @@
-"""How a test says that something must be refused, or must have left no trace."""
+"""The words of a test for what must be refused, or must have left no trace."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ALL = ("s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:ObjectTagging:*", "s3:Obj
 
 
 class Listener:
-    """Listens to a bucket, or to all without one; `with` ends it. What came is in `lines`, without pings in `records`."""
+    """Listens to a bucket, or to all without one; `with` ends it. Its lines are in `lines`, without pings in `records`."""
 
     def __init__(self, endpoint: str, credentials: Credentials, bucket: str | None, *events: str, **more: str):
         parts = urlsplit(endpoint)

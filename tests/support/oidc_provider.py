@@ -22,7 +22,7 @@ INSTALL_S, START_S = 300, 60
 
 
 def why_not() -> str | None:
-    """What is missing on this machine, or None."""
+    """Returns what is missing on this machine, or None."""
     missing = [name for name in ("node", "npm") if not shutil.which(name)]
     return f"missing: {', '.join(missing)} (apt-get install nodejs npm)" if missing else None
 

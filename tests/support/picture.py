@@ -26,7 +26,7 @@ SETTINGS = (
 )  # fmt: skip
 # The things that operators see, by what names one of them.
 OPERATED = {"keys": "id", "users": "name", "groups": "name", "roles": "name", "policies": "name", "tokens": "id"}
-# What nodes keep in memory, by the beginnings of its names.
+# The beginnings of the names of what nodes keep in memory.
 KEPT = ("bucket ", "usage, ", "inline ", *(f"{kind}: " for kind in OPERATED))
 
 
@@ -42,14 +42,14 @@ class Observer:
 
     @contextlib.contextmanager
     def nothing_changes(self):
-        """What is requested inside must be refused, and leave the store as it is, also after garbage collection."""
+        """Requests inside must be refused, and leave the store as it is, also after garbage collection."""
         self.collect_garbage()
         before = self.picture()
         holding = self.held()
         with watched.not_here():
             yield
         if holding and self.held() == holding:
-            # All that stands in rows and blocks is as it was. What nodes keep in memory is looked at.
+            # All that stands in rows and blocks is as it was. The things that nodes keep in memory are looked at.
             same({name: thing for name, thing in before.items() if name.startswith(KEPT)}, self.kept_in_memory(), "in memory")
             return
         same(before, self.visible(), "at once")
@@ -80,11 +80,11 @@ class Observer:
         return held(self.admins)
 
     def blocks(self) -> int:
-        """How many blocks all nodes have."""
+        """Returns the number of blocks that all nodes have."""
         return sum(blocks for _, _, blocks, _ in self.held().values())
 
     def problems(self) -> int:
-        """How many things are wrong on all nodes."""
+        """Returns the number of things that are wrong on all nodes."""
         return sum(problems for *_, problems in self.held().values())
 
     def visible(self) -> dict[str, object]:
@@ -194,7 +194,7 @@ class Observer:
 
 
 def operated(admin: Admin) -> dict[str, object]:
-    """What the admin API shows: keys, identities with their policies, tokens, buckets with grants, aliases, quota and usage."""
+    """Returns what the admin API shows: keys, identities, policies, tokens, buckets with grants, aliases, quota, usage."""
     seen: dict[str, object] = {}
     for kind, name in OPERATED.items():
         for one in every(admin, f"/v1/{kind}"):
@@ -224,7 +224,7 @@ def decoded(entry) -> str:
 
 
 def pairs(before: dict[str, tuple], after: dict[str, tuple]):
-    """What each node held before, and what it holds after."""
+    """Returns what each node held before, and what it holds after."""
     return [(before[name], now) for name, now in after.items()]
 
 

@@ -50,7 +50,7 @@ def run_node(project: Path, server, folder: Path) -> None:
 
 
 def why_no_node() -> str | None:
-    """What is missing for `run_node`, or None."""
+    """Returns what is missing for `run_node`, or None."""
     if shutil.which("node") and shutil.which("npm"):
         told = subprocess.run(["node", "--version"], capture_output=True, text=True, timeout=60).stdout
         if tuple(int(number) for number in re.findall(r"\d+", told)[:2]) >= OLDEST_NODE:

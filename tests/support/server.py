@@ -26,7 +26,7 @@ class ServerFailed(Exception):
 
 @dataclass
 class Endpoint:
-    """What `archipel demo --json` prints."""
+    """The output of `archipel demo --json`."""
 
     endpoint: str
     region: str
@@ -167,7 +167,7 @@ class Server:
 
     @staticmethod
     def check(folder: Path, text: str) -> str:
-        """What `archipel config check` says against a configuration."""
+        """Returns what `archipel config check` says against a configuration."""
         file = folder / "checked.toml"
         file.write_text(text)
         command = [str(binary()), "config", "check", "--config", str(file)]
@@ -257,7 +257,8 @@ def lone_server(folder: Path, settings: str):
 
 
 def group_lives(group: int) -> bool:
-    """Whether a thread of a process of the group still runs: what it had open may be open until the last one has ended."""
+    """Returns true if a thread of a process of the group still runs: what it had open may be open until the last one has
+    ended."""
     return any(
         _runs_in(group, f"/proc/{process}/task/{task}/stat")
         for process in _numbers("/proc")

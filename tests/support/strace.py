@@ -14,7 +14,7 @@ from .server import wait_until
 
 
 class Injection:
-    """What strace saw: the lines of the calls that it made fail."""
+    """The findings of strace: the lines of the calls that it made fail."""
 
     def __init__(self, log: Path):
         self.log = log

@@ -83,7 +83,7 @@ def xml(name: str, inside: str) -> str:
     return f'<{name} xmlns="{XML}">{inside}</{name}>'
 
 
-# What is done, and how the picture names what differs.
+# The changes that are made, and how the picture names what differs.
 CHANGES = {
     "a version": (lambda info, observer: put(observer, "k", (), b"y"), "Version "),
     "tags of an object": (of_object("tagging", xml("Tagging", TAGS)), "tagging-count"),

@@ -1,4 +1,4 @@
-"""What the tests believe about processes."""
+"""The assumptions of the tests about processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether any row changed in the servers that a test uses: the quick look that every refusal takes.
+"""Tells if any row changed in the servers that a test uses: the quick look that every refusal takes.
 
 A node's verification tells how many rows and blocks it has, a digest of all rows of every kind (buckets, objects,
 versions, tags, parts, items, keys, users, policies, tokens), and what is wrong. If nothing of that differs after a
@@ -59,7 +59,7 @@ class Admin:
         return gc["tasks"] > 0 or gc["dead_grants"]
 
     def verified(self, deep: bool = False) -> list[dict]:
-        """What a verification that begins now finds on each node; `deep` reads all blocks."""
+        """Returns what a verification that begins now finds on each node; `deep` reads all blocks."""
         self.call("POST", "/v1/verify", {"deep": deep})
         end, pause = time.monotonic() + GC_S, 0.002
         while True:
@@ -82,7 +82,7 @@ def collect_garbage(admins: list[Admin]) -> bool:
 
 
 def held(admins: list[Admin]) -> dict[str, tuple]:
-    """What each node of the cluster has, by its name."""
+    """Returns what each node of the cluster has, by its name."""
     if not admins:
         return {}
     return {node["short"]: tuple(node[name] for name in COUNTED) for node in admins[0].verified()}
@@ -137,7 +137,7 @@ watched = Watched()
 
 
 class Look:
-    """What the servers that the test uses have now, once garbage is collected."""
+    """A look at what the servers that the test uses have, once garbage is collected."""
 
     def __init__(self) -> None:
         self.servers = watched.looked_at()
@@ -162,7 +162,7 @@ class Look:
 
 @contextlib.contextmanager
 def unchanged():
-    """What is requested inside must be refused, and must change no row of any server that the test uses."""
+    """Requests inside must be refused, and must change no row of any server that the test uses."""
     if getattr(watched.inside, "off", False):
         yield
         return

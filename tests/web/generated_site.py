@@ -23,7 +23,7 @@ from support.boto import boto_of  # noqa: E402
 from support.server import Demo, binary, wait_until  # noqa: E402
 
 DOMAIN = "docs.example.org"
-# What Chromium may take for one page, in milliseconds.
+# The longest time of Chromium for one page, in milliseconds.
 PATIENCE_MS = 30_000
 
 

@@ -25,7 +25,7 @@ def tools():
 
 
 def is_served(authority: Authority, address: str, port: int, name: str) -> bool:
-    """Whether a client that trusts the authority gets a certificate for `name` there."""
+    """Returns true if a client that trusts the authority gets a certificate for `name` there."""
     context = ssl.create_default_context(cafile=str(authority.roots))
     try:
         with socket.create_connection((address, port), 10) as plain:

@@ -1,5 +1,6 @@
-//! What a decision costs: the statements of a policy, none of which matches, those of a user and a session
-//! together with it, and a policy and a key that are made to cost much. `cargo bench -p archipel-access --bench decide`
+//! The cost of a decision: with the statements of a policy, none of which matches, with those of a
+//! user and a session together with it, and with a policy and a key that are made to cost much.
+//! `cargo bench -p archipel-access --bench decide`
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

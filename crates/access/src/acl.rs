@@ -9,7 +9,8 @@ use crate::action::Action;
 use crate::decision::Request;
 use crate::principal::Principal;
 
-/// What an access control list grants to others than the owner, who always has full control.
+/// The permissions that an access control list grants to others than the owner, who always has full
+/// control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Acl {
     /// Everybody may read: list the bucket, or get the object.
@@ -74,7 +75,7 @@ impl Acl {
     }
 }
 
-/// Whether access control lists count in a bucket.
+/// The object ownership of a bucket: it decides if access control lists count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Ownership {
     /// They do not: the owner of the bucket has full control of all objects.

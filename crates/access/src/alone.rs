@@ -9,12 +9,12 @@ use crate::identity::Identity;
 use crate::policy::{Asked, Effect, Policy};
 use crate::principal::Principal;
 
-/// What a principal wants to do with users, policies or roles.
+/// A request of a principal about users, policies or roles.
 #[derive(Clone, Copy, Debug)]
 pub struct IdentityRequest<'a> {
-    /// Who asks.
+    /// The principal that asks.
     pub principal: Principal<'a>,
-    /// What the principal wants to do.
+    /// The action that the principal asks for.
     pub action: Action,
     /// The ARN of the resource; `*` if there is none.
     pub resource: &'a str,

@@ -12,12 +12,12 @@ use crate::policy::{Asked, Effect, Policy};
 use crate::principal::Principal;
 use crate::resource::resource_arn;
 
-/// What a principal wants to do.
+/// A request of a principal about a bucket or an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who asks.
+    /// The principal that asks.
     pub principal: Principal<'a>,
-    /// What the principal wants to do.
+    /// The action that the principal asks for.
     pub action: Action,
     /// The bucket.
     pub bucket: &'a str,
@@ -27,7 +27,7 @@ pub struct Request<'a> {
     pub context: &'a Context,
 }
 
-/// What a principal is granted by itself, without a policy.
+/// The permissions that a principal is granted by itself, without a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Grants {
     /// May read the bucket's objects.
@@ -59,10 +59,10 @@ impl Grants {
     }
 }
 
-/// What a bucket says about access, and what the principal is granted.
+/// The access settings of a bucket, and the grants and policies of a principal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inputs<'a> {
-    /// What the principal is granted.
+    /// The permissions that the principal is granted.
     pub grants: Grants,
     /// The policies of the principal.
     pub identity: Option<&'a Identity>,
@@ -70,7 +70,7 @@ pub struct Inputs<'a> {
     pub policy: Option<&'a Policy>,
     /// Which public permissions are blocked.
     pub block: PublicAccessBlock,
-    /// Whether access control lists count.
+    /// The object ownership: it decides if access control lists count.
     pub ownership: Ownership,
     /// The bucket's access control list.
     pub bucket_acl: Acl,
@@ -78,7 +78,7 @@ pub struct Inputs<'a> {
     pub object_acl: Option<Acl>,
 }
 
-/// Why a request is allowed or denied.
+/// The reason why a request is allowed or denied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// Owners always manage the bucket's policy, so that nobody is locked out.

@@ -1,4 +1,4 @@
-//! Who may do what: one decision for every endpoint, and the documents that it reads.
+//! Access control: one decision for every endpoint, and the documents that it reads.
 //!
 //! [`decide`] takes a [`Request`] and the [`Inputs`] of one bucket and answers with a
 //! [`Decision`], which names its reason. It is pure and total: no clock, no I/O, no panic.
@@ -11,7 +11,7 @@
 //!   from managing that policy.
 //! - A session does nothing that its policies do not allow, unless a bucket's policy names the
 //!   session itself.
-//! - What nothing allows is denied.
+//! - A request that nothing allows is denied.
 //! - A stored policy that cannot be read denies everything.
 //! - Text that can be read in two ways is no policy: unknown elements, repeated members, unknown
 //!   operators, actions and principals are refused, with the place.

@@ -1,12 +1,12 @@
-//! Why a text is no policy, and where.
+//! The error of a text that is no policy.
 
 /// The reason why a text is no policy. Its messages begin as those of AWS.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}{}{at}", if .at.is_empty() { "" } else { ": " })]
 pub struct Malformed {
-    /// What is wrong.
+    /// The fault.
     what: String,
-    /// Where, and details: `Statement[0].Action: ...`.
+    /// The place, and details: `Statement[0].Action: ...`.
     at: String,
 }
 

@@ -183,7 +183,7 @@ impl Variable {
     }
 }
 
-/// What in a text has a meaning of its own.
+/// The parts of a text that have a meaning of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Syntax {
     /// `*` and `?` are wildcards.

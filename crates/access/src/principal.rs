@@ -1,4 +1,4 @@
-//! Who asks, and how policies name principals.
+//! Principals, and how policies name them.
 //!
 //! The cluster is one account, [`ACCOUNT`]. An access key belongs to a user, or is a user of its
 //! own whose name and unique id are the id of the access key.
@@ -12,7 +12,7 @@ pub const ACCOUNT: &str = "000000000000";
 /// The most principals of a statement.
 const MAX_PRINCIPALS: usize = 500;
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Principal<'a> {
     /// A client that does not say who it is.

@@ -1,4 +1,4 @@
-//! How policies name buckets and objects: by ARN.
+//! The names of buckets and objects in policies: ARNs.
 //!
 //! Source: AWS, "Policy resources for Amazon S3".
 

@@ -7,7 +7,7 @@ use archipel_api::serve::tls::{Certificate, Tls};
 use crate::config::certificates::{Content, hosts};
 use crate::config::{self, CertificateFiles, Settings};
 
-/// How often the files are read again.
+/// The time between two reads of the files.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Loads the certificates that the settings name. Makes one if the settings ask for it. Returns the

@@ -38,7 +38,7 @@ pub enum Failure {
     Own {
         /// A stable name, as those of the API.
         code: &'static str,
-        /// What is wrong and what to do.
+        /// The fault, and what to do.
         detail: String,
     },
     /// The server refused the request.

@@ -10,7 +10,7 @@ use tracing_subscriber::filter::ParseError;
 use crate::config::{Log, LogFormat};
 
 /// Directives that come before those of the operator, who may say otherwise. These libraries log
-/// messages whole, or what happens to connections. What fails is in the log without them.
+/// messages whole, or what happens to connections. Failures are in the log without them.
 const QUIET: &str = "lapin=error,rskafka=error,async_nats=error";
 
 /// Starts the log. Must be called once, before anything is logged.

@@ -1,6 +1,6 @@
-// Uploads: small files go as one request each, large ones in parts. What fails because of a broken
-// connection or an overloaded server is sent again; parts that are stored are not. What is begun is noted in
-// the browser, so that it goes on after a reload once the same file is chosen.
+// Uploads: small files go as one request each, large ones in parts. A request that fails because of a broken
+// connection or an overloaded server is sent again; parts that are stored are not. An upload that is begun is noted
+// in the browser, so that it goes on after a reload once the same file is chosen.
 
 const PARTS_FROM_BYTES = 16 * 1024 * 1024;
 const FILES_AT_ONCE = 4;
@@ -106,7 +106,7 @@ const notes = {
   },
 };
 
-// What was stored before the page was loaded again. It is told once.
+// The text about files that were stored before the page was loaded again. It is shown once.
 const done = {
   keep: (text) => {
     try {
@@ -296,7 +296,7 @@ if (zone) {
     work();
   });
 
-  // What an earlier visit left.
+  // The notes that an earlier visit left.
   for (const note of notes.all()) {
     const known = notes.get(note);
     if (!known) continue;

@@ -219,8 +219,8 @@ pub async fn show(
     let (content_type, policy) = match kind(given, &which.o) {
         Some(Kind::Image(image)) => (image, IMAGE_POLICY),
         Some(Kind::Pdf) => {
-            // Whatever says that it is such a document and is not must not reach the browser as one.
-            // The bytes that are sent are checked: another request may read another content.
+            // Content that says that it is such a document and is not must not reach the browser as
+            // one. The bytes that are sent are checked: another request may read another content.
             let body = std::mem::take(answer.body_mut());
             let content = Begun::read(body, PDF_BEGINNING.len()).await?;
             if !content.begins_with(PDF_BEGINNING) {

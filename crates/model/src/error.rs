@@ -57,7 +57,7 @@ pub enum Error {
     /// A user, group, role, policy or identity provider of that name exists already.
     #[error("{0}")]
     EntityExists(String),
-    /// What is to be deleted is still in use. The text says what has to go first.
+    /// The entity to be deleted is still in use. The text says what has to go first.
     #[error("{0}")]
     EntityInUse(String),
     /// There are too many already.

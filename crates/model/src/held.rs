@@ -16,8 +16,8 @@ pub fn taking(what: Taking, id: VersionId) -> archipel_cluster::Taking {
     }
 }
 
-/// Returns true if a version does not permit what an operation would take from it. What cannot be
-/// read permits nothing.
+/// Returns true if a version does not permit what an operation would take from it, or if either
+/// cannot be read.
 pub fn refuses(version: &Value, what: &[u8], now_ms: u64) -> bool {
     let lock = codec::decode::<ObjectHead>(&version.metadata).map(|head| head.lock);
     let (Ok(lock), Ok(what)) = (lock, codec::decode::<Taking>(what)) else {

@@ -68,7 +68,7 @@ pub struct NewToken {
     pub expires_ms: Option<u64>,
 }
 
-/// A change of a token. What is `None` stays as it is.
+/// A change of a token. Fields that are `None` change nothing.
 #[derive(Clone, Debug, Default)]
 pub struct TokenChange {
     /// The name for people.

@@ -26,7 +26,7 @@ use crate::version_rows;
 mod changes;
 mod current;
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deleted {
     /// The version that was removed, or the delete marker that was written. `None` if the bucket
@@ -36,7 +36,7 @@ pub struct Deleted {
     pub is_marker: bool,
 }
 
-/// What goes with a decision: what it would take from the version, and the event that it is.
+/// The details of a decision: what it would take from the version, and the event that it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Deciding<'a> {
     pub taking: Option<Taking>,

@@ -50,7 +50,7 @@ pub struct RoutingRule {
     pub redirect: Redirect,
 }
 
-/// The redirect of a routing rule. What is absent stays as it is in the request.
+/// The redirect of a routing rule. Absent parts stay as they are in the request.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Redirect {
     /// The host.

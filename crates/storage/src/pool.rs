@@ -63,7 +63,7 @@ pub trait Pace: Send + Sync {
     fn later(&self, work: Work, job: Box<dyn FnOnce() + Send>);
 }
 
-/// What a job does.
+/// The kind of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// It reads, or writes blocks.

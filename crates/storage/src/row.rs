@@ -93,8 +93,8 @@ pub struct RowVersion {
     /// Its kind.
     #[serde(rename = "k", default, skip_serializing_if = "VersionKind::is_object")]
     pub kind: VersionKind,
-    /// What the decision that wrote the value says of other versions of the key. A replica that
-    /// accepts the value applies them.
+    /// The changes of other versions of the key that the decision that wrote the value makes. A
+    /// replica that accepts the value applies them.
     #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<VersionChange>,
     /// Of a kept null version: the stamp that it had when another version replaced it. It orders
@@ -134,13 +134,13 @@ impl VersionKind {
     }
 }
 
-/// What a decision says of another version of its key.
+/// A decision's change of another version of its key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct VersionChange {
     /// The version.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub of: VersionName,
-    /// What becomes of it.
+    /// Its state after the change.
     #[serde(rename = "s")]
     pub state: VersionState,
     /// Which null version gets the metadata: the [stamp](RowVersion::since) that tells null versions
@@ -152,7 +152,7 @@ pub struct VersionChange {
     pub last: Option<Stamp>,
 }
 
-/// What becomes of a kept version.
+/// The state of a kept version after a change.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum VersionState {
     /// It is deleted for good.

@@ -9,7 +9,7 @@
 //!   is sent, neither to the collector nor to other nodes.
 //! - No request waits for the export. Spans for which the queue has no room are dropped, and
 //!   counted.
-//! - What strangers send decides nothing: unless the settings trust clients, a client can neither
+//! - Headers from strangers decide nothing: unless the settings trust clients, a client can neither
 //!   have its requests recorded nor keep them from being recorded.
 //!
 //! | module | what it holds |

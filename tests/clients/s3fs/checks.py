@@ -1,4 +1,4 @@
-"""What people do with s3fs. tests/clients/test_s3fs.py runs it, against the server that the environment names."""
+"""The usual work with s3fs. tests/clients/test_s3fs.py runs it, against the server that the environment names."""
 
 from __future__ import annotations
 

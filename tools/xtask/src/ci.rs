@@ -113,12 +113,12 @@ const TESTS: &[Step] = &[
     },
 ];
 
-/// How a step went.
+/// The result of a step.
 struct Done {
     name: &'static str,
     outcome: Outcome,
     took: Duration,
-    /// What was free on the disk afterwards, in GiB, if the system tells.
+    /// The space that was free on the disk afterwards, in GiB, if the system tells.
     free_gib: Option<u64>,
 }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::black_box::{self, Program, require, root, target_folder};
 
-/// What drives the browser, from PyPI.
+/// The driver of the browser, from PyPI.
 const PLAYWRIGHT: &str = "playwright==1.65.2";
 
 /// The accessibility checker, from npm.

@@ -21,14 +21,14 @@ pub struct Args {
     /// Repeat the random choices of an earlier run; further runs take the following seeds
     #[arg(long)]
     seed: Option<u64>,
-    /// How long each run lasts, in seconds
+    /// The length of each run, in seconds
     #[arg(long, default_value_t = 300)]
     seconds: u32,
-    /// How many runs
+    /// The number of runs
     #[arg(long, default_value_t = 1)]
     runs: u32,
-    /// How many nodes, each in a zone of its own; with losses and grow there are five, and so many
-    /// hold data at first
+    /// The number of nodes, each in a zone of its own; with losses and grow there are five, and so
+    /// many hold data at first
     #[arg(long, default_value_t = 3)]
     nodes: u32,
     /// Keep logs and history of good runs too

@@ -30,7 +30,7 @@ const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long each target runs, in seconds
+    /// The time for which each target runs, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Only this target

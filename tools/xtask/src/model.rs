@@ -30,7 +30,7 @@ pub struct CheckArgs {
 /// Options of `sim`.
 #[derive(clap::Args)]
 pub struct SimArgs {
-    /// How many seeds
+    /// The number of seeds
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
     /// The first of them

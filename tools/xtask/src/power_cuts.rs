@@ -8,7 +8,7 @@ use crate::black_box::{self, Program};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many cuts, over all file systems
+    /// The number of cuts, over all file systems
     #[arg(long, default_value_t = 200)]
     rounds: u32,
     /// Only this file system (both by default)

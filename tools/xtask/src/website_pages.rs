@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::black_box::{self, Program, require, root, target_folder};
 
-/// What makes the site, what drives the browser, and what uploads. From PyPI.
+/// The tools that make the site, drive the browser, and upload. From PyPI.
 const TOOLS: [&str; 3] = ["mkdocs==1.6.1", "playwright==1.65.2", "boto3==1.44.5"];
 
 /// Runs it.

@@ -1,6 +1,6 @@
 //! Names of condition operators.
 
-/// What an operator compares, and how.
+/// The type of the values that an operator compares, and the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     StringEquals,
@@ -15,7 +15,7 @@ pub enum Kind {
     Null,
 }
 
-/// How two values relate.
+/// The relation of two values that an operator wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     Equals,
@@ -38,7 +38,7 @@ impl Relation {
     }
 }
 
-/// How an operator treats a key with several values.
+/// The treatment of a key with several values by an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Set {
     Single,

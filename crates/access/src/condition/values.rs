@@ -25,7 +25,7 @@ pub enum Values {
     Bools(Vec<bool>),
     Bytes(Vec<Vec<u8>>),
     Networks(Vec<Network>),
-    /// Whether the key has to be absent.
+    /// True if the key has to be absent, false if it has to be present.
     Null(Vec<bool>),
 }
 

@@ -14,7 +14,7 @@ use crate::principal::{Principal, Principals};
 /// The largest policy, in bytes.
 pub const MAX_POLICY_BYTES: usize = 20 << 10;
 
-/// What a policy is attached to.
+/// The kind of entity that a policy is attached to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind<'a> {
     /// A bucket: one of this name, if the policy is to be checked.
@@ -32,7 +32,7 @@ pub struct Policy {
     public: bool,
 }
 
-/// What a statement says of the requests that it matches.
+/// The effect of a statement on the requests that it matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     Allow,
@@ -213,7 +213,7 @@ impl Policy {
     }
 }
 
-/// What is asked of policies.
+/// A request, as policies judge it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub principal: Principal<'a>,

@@ -13,7 +13,7 @@ pub struct Asked<'a> {
     pub keys: &'a [(String, Vec<String>)],
 }
 
-/// What a policy says of a request.
+/// The verdict of a policy on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Said {
     Denies,

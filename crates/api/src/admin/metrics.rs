@@ -1,5 +1,5 @@
-//! Metrics of the cluster as this node sees it. What the node does not know is left out, so that no
-//! alert rests on a number that nobody read.
+//! Metrics of the cluster as this node sees it. Values that the node does not know are left out, so
+//! that no alert rests on a number that nobody read.
 
 use std::fmt;
 use std::sync::Arc;

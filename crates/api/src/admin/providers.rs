@@ -74,7 +74,7 @@ pub(super) async fn info(
     Ok(Json(describe(&found)))
 }
 
-/// Changes the audiences and the thumbprints of an identity provider. What is absent stays as it is.
+/// Changes the audiences and the thumbprints of an identity provider. Absent fields change nothing.
 #[utoipa::path(
     patch, path = "/v1/identity-providers/{name}", tag = "users",
     operation_id = "change_identity_provider",

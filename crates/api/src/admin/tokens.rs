@@ -105,7 +105,7 @@ pub(super) async fn info(
     Ok(Json(describe(&admin, &token)))
 }
 
-/// Changes a token. What is absent stays as it is; the secret always does.
+/// Changes a token. Absent fields change nothing; the secret always stays as it is.
 #[utoipa::path(
     patch, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "change_token",
     params(("id" = String, Path, description = "The token's id")),

@@ -377,7 +377,7 @@ impl Ask<'_> {
         }
         let none = || IamError::none(format!("Policy {arn} was not found."));
         let name = managed_policy_arn(arn).ok_or_else(none)?;
-        // What was decided about is the policy of exactly this ARN.
+        // The decision was about the policy of exactly this ARN.
         self.model.find_policy(arn).await?;
         Ok(name)
     }

@@ -134,7 +134,7 @@ struct Found {
     next_start: Option<String>,
 }
 
-/// What was deleted.
+/// The result of one deletion of a batch.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Deleted {

@@ -90,8 +90,8 @@ impl Pace {
 }
 
 impl RequestBody {
-    /// Makes a body that must not stand still for longer than `idle`. What it holds is reserved
-    /// from `pool`.
+    /// Makes a body that must not stand still for longer than `idle`. Memory for the bytes that it
+    /// holds is reserved from `pool`.
     pub fn new(inner: Body, idle: Duration, pool: &Pool) -> RequestBody {
         RequestBody {
             inner: Mutex::new(inner),

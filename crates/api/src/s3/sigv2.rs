@@ -1,8 +1,9 @@
 //! AWS Signature Version 2, for presigned URLs of objects and for forms.
 //!
 //! boto3 and the AWS CLI make such URLs for `us-east-1` unless they are told otherwise. Version 2
-//! covers less of a request than version 4. What it does not cover is refused: other parameters of
-//! the query, and operations on buckets. `x-amz-*` parameters of the query are covered as headers.
+//! covers less of a request than version 4. Parts that it does not cover are refused: other
+//! parameters of the query, and operations on buckets. `x-amz-*` parameters of the query are
+//! covered as headers.
 //! Parameters that repeat a header of the request say nothing of their own, so they are accepted.
 //! A setting turns version 2 off.
 //!

@@ -90,7 +90,7 @@ pub async fn transfer(
     while let Some(batch) = batches.next().await? {
         size += batch.len() as u64;
         if size > limit {
-            // How much more would come is not known.
+            // It is not known how much more would come.
             return Err(
                 S3Error::from(Code::EntityTooLarge).with("MaxSizeAllowed", limit.to_string())
             );

@@ -20,7 +20,7 @@ use super::Limits;
 const NETWORK_BITS: u32 = 64;
 /// The bits of an IPv6 address that name its site. No customer of a provider chooses them.
 const SITE_BITS: u32 = 48;
-/// How many times as much as an address a site may have.
+/// The limit of a site, as a multiple of that of an address.
 pub(super) const TIMES_OF_SITE: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 /// The open connections, or the HTTP/2 requests in progress, by address. Cheap to clone.

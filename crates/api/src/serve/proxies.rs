@@ -2,7 +2,7 @@
 //!
 //! A proxy adds the address of its peer at the end of a header. So the list is read from
 //! its end: addresses of trusted proxies are passed over, and the first other one is the client's.
-//! What stands before it, the client may have made up.
+//! The client may have made up those before it.
 
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -189,7 +189,7 @@ fn seconds(ask: &Ask<'_>, most: u64) -> IamResult<u64> {
     ask.form.number("DurationSeconds", usual, LEAST_S, most)
 }
 
-/// Returns a session of a role with its policies. Who asked for it is added.
+/// Returns a session of a role with its policies. The caller adds the identity that asked for it.
 async fn new(ask: &Ask<'_>, role: &Role, session: &str, tags: Tags) -> IamResult<NewSession> {
     let policy = match ask.form.get("Policy") {
         None => None,

@@ -72,7 +72,7 @@ pub struct Token<'a> {
 /// The claims of a valid token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claims {
-    /// Who.
+    /// The user, as the provider names it.
     pub subject: String,
     /// For whom: one of the provider's audiences.
     pub audience: String,

@@ -35,7 +35,7 @@ pub struct PageRequest<'r> {
     pub request_id: &'r str,
 }
 
-/// Why there is no page.
+/// The reason why there is no page.
 struct Miss {
     error: S3Error,
     /// The error document, if it was looked up already.

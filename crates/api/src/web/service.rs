@@ -21,7 +21,7 @@ use crate::s3::target::host as host_of;
 use crate::s3::uri::Query;
 use crate::serve::{Answering, Body, Limits, Metrics, Rates, Service};
 
-/// Where proxies ask whether a domain is a website.
+/// The path at which proxies ask whether a domain is a website.
 const CHECK_PATH: &str = "/check";
 
 /// The methods of websites.

@@ -319,7 +319,7 @@ async fn proxies_ask_which_domains_are_websites() {
     assert_eq!(reply.status, StatusCode::METHOD_NOT_ALLOWED.as_u16());
 }
 
-/// What a visitor waits for, in round trips between nodes.
+/// The wait of a visitor, in round trips between nodes.
 #[tokio::test(start_paused = true)]
 async fn page_takes_one_round_trip_and_an_error_page_two() {
     const LATENCY: Duration = Duration::from_millis(50);

@@ -16,7 +16,7 @@ use x509_parser::pem::Pem;
 use super::client::Client;
 use crate::config;
 
-/// How the authority is asked again and again until it has looked.
+/// The schedule by which the authority is asked again until it has looked.
 const RETRIES: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_secs(2))
     .backoff(1.0)

@@ -1,4 +1,4 @@
-//! Tables for people, JSON for programs, on standard output. What is printed commands no terminal:
+//! Tables for people, JSON for programs, on standard output. Printed text commands no terminal:
 //! everything goes through [`escape`], and then gets its colours.
 
 use std::io::{self, Write};

@@ -32,7 +32,7 @@ pub enum Command {
     },
     /// Show the token that this command uses
     Current,
-    /// Change a token. What is not named stays as it is, and the secret does
+    /// Change a token. Options that are not given change nothing; the secret stays as it is
     Change {
         /// The token's id
         id: String,

@@ -14,13 +14,13 @@ pub struct Acme {
     pub directory: String,
     /// A file with certificates in PEM that the authority's own certificate is checked by.
     pub ca_file: Option<PathBuf>,
-    /// How a domain is proven.
+    /// The way in which a domain is proven.
     pub challenge: Challenge,
     /// The address that answers the authority over plain HTTP.
     pub listen: Option<SocketAddr>,
 }
 
-/// How a domain is proven to an authority.
+/// The way in which a domain is proven to an authority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Challenge {
     /// By a certificate at port 443 of the domain (RFC 8737).

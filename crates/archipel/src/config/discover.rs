@@ -1,4 +1,4 @@
-//! Where nodes are looked up: DNS, Consul, Kubernetes.
+//! The sources in which nodes are looked up: DNS, Consul, Kubernetes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The address of the API server as pods know it.
 const API_SERVER: &str = "https://kubernetes.default.svc";
 
-/// Where nodes are looked up.
+/// A source in which nodes are looked up.
 #[derive(Clone, Debug)]
 pub enum Discovery {
     /// All addresses of a name (A and AAAA records).

@@ -1,8 +1,8 @@
-//! What opens the keyring.
+//! The secrets that open the keyring.
 
 use super::Secret;
 
-/// What opens the keyring.
+/// The secrets that open the keyring.
 #[derive(Clone, Debug)]
 pub struct Encryption {
     /// The secret of the keyring; `None` if the cluster's secret opens it.

@@ -1,4 +1,4 @@
-//! What the first start of a cluster makes: a bucket and an access key.
+//! The bucket and the access key that the first start of a cluster makes.
 
 use super::secret::Secret;
 
@@ -6,7 +6,7 @@ use super::secret::Secret;
 /// setting never holds a secret.
 pub const SECRET_VARIABLE: &str = "ARCHIPEL_FIRST_START_SECRET_KEY";
 
-/// What the first start of a cluster makes.
+/// The bucket and the access key that the first start of a cluster makes.
 #[derive(Clone, Debug, Default)]
 pub struct FirstStart {
     /// The bucket.

@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use crate::client::Failure;
 
-/// How long a node may take to stop before it is killed.
+/// The time that a node may take to stop before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Starts `archipel server` on a configuration; what it logs goes to `log`.

@@ -23,7 +23,7 @@ mod several;
 
 /// The most nodes that a demo runs.
 const MAX_NODES: u32 = 100;
-/// How long a node may take to read its buckets and keys.
+/// The time that a node may take to read its buckets and keys.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// The bucket's name, and the key's.
 const NAME: &str = "demo";
@@ -60,7 +60,7 @@ struct ReadyNode {
     k2v: String,
     console: String,
     admin: String,
-    /// Where it listens for other nodes.
+    /// The address at which it listens for other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
     /// The file that starts it again: `archipel server --config FILE`.

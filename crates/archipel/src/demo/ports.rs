@@ -10,7 +10,7 @@ use archipel_base::random::{Random, SystemRandom};
 /// programs that ask for any.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// How far the ports of websites, of K2V and of the console are above that of S3.
+/// The distances of the ports of websites, of K2V and of the console from that of S3.
 const WEB_PORTS: u16 = 100;
 const K2V_PORTS: u16 = 200;
 const CONSOLE_PORTS: u16 = 300;

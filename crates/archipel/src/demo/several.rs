@@ -23,11 +23,11 @@ use crate::{logs, node};
 
 /// In the demo's folder: its nodes.
 const PLAN: &str = "demo.json";
-/// How long the nodes may take until they serve together, and how much longer for each of them: all
-/// share one machine.
+/// The time that the nodes may take until they serve together, and the time to add for each node:
+/// all share one machine.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const READY_TIMEOUT_EACH: Duration = Duration::from_secs(5);
-/// How often is looked.
+/// The time between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The pause before what a busy node refused is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ struct Plan {
 struct Member {
     dir: PathBuf,
     zone: String,
-    /// Where it listens for other nodes.
+    /// The address at which it listens for other nodes.
     cluster: SocketAddr,
 }
 

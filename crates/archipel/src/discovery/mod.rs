@@ -44,14 +44,14 @@ struct Inner {
     sources: Vec<(Discovery, Mutex<Told>)>,
 }
 
-/// What a source told.
+/// The results of the lookups at a source.
 #[derive(Clone, Default, Debug)]
 pub struct Told {
     /// The addresses, as `host:port`.
     pub addresses: BTreeSet<String>,
     /// The number of lookups that failed.
     pub failed: u64,
-    /// Why the last lookup failed, if it did.
+    /// The error of the last lookup, if it failed.
     pub trouble: Option<String>,
 }
 

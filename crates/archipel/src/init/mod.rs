@@ -31,7 +31,7 @@ const KEY_SECRET: &str = "first-secret-key";
 #[derive(Default)]
 struct Made(Vec<PathBuf>);
 
-/// What was written: what `--json` prints.
+/// The files that were written and the access key, as `--json` prints them.
 #[derive(Serialize)]
 struct Written {
     config: PathBuf,

@@ -5,17 +5,17 @@ use std::io::{self, BufRead, Write};
 use crate::cli::init::InitArgs;
 use crate::client::Failure;
 
-/// What the configuration is made of.
+/// The answers from which the configuration is made.
 pub(super) struct Answers {
     pub data_dir: String,
     pub s3_listen: String,
     pub console_listen: Option<String>,
     pub bucket: Option<String>,
-    /// What nodes have that begin together.
+    /// The settings of nodes that begin together, if several do.
     pub together: Option<Together>,
 }
 
-/// What nodes have that begin together.
+/// The settings of nodes that begin together.
 pub(super) struct Together {
     pub nodes: u16,
     /// The address of this node.

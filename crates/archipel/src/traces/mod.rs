@@ -21,7 +21,7 @@ use crate::config;
 /// The most spans of one message.
 const BATCH_SPANS: usize = 512;
 
-/// How long spans wait for others, so that a message holds several.
+/// The time for which spans wait for others, so that a message holds several.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// The pause after a failed message.

@@ -31,7 +31,7 @@ pub struct ResourceSpans {
     pub scope_spans: Vec<ScopeSpans>,
 }
 
-/// What all spans of a node have in common.
+/// The attributes that all spans of a node have in common.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
     #[prost(message, repeated, tag = "1")]

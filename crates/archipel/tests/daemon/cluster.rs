@@ -127,7 +127,7 @@ fn cluster_of_several_nodes_reports_which_node_is_unreachable() {
     }
 }
 
-/// How often the demo is started again.
+/// The number of times that the demo is started again.
 const RESTARTS: usize = 10;
 
 #[test]

@@ -72,7 +72,8 @@ impl Item {
     fn class(&self, before: u64) -> Class {
         let remaining = match self {
             Item::Block(block, _) => before + block.len() as u64,
-            // The client waits for the answer, and no block follows.
+            // The client waits for the answer, and no block follows. On TCP this hurries the blocks
+            // before it, too. QUIC applies it once they are sent.
             Item::Call(..) => 0,
         };
         Class::Data { remaining }

@@ -33,9 +33,10 @@ use consider::{Considered, consider};
 pub use kept::KeptVersions;
 use promised::Asked;
 
-/// How often a write or a decision begins again after others were faster.
+/// The most times that a write or a decision begins again after others were faster.
 pub(super) const TRIES: usize = 16;
-/// How often a decision asks for more versions. Each time it passes over thousands that are dead.
+/// The most times that a decision asks for more versions. Each time it passes over thousands that
+/// are dead.
 const MOST_ASKED: usize = 1024;
 
 /// The versions that a decision about one of them is based on.

@@ -35,8 +35,8 @@ pub enum Naming {
 }
 
 impl Membership {
-    /// Sets the nodes of the layouts and the admitted ones, which are never forgotten. What a node
-    /// that they dropped tells does not count any more, although the operator named it before.
+    /// Sets the nodes of the layouts and the admitted ones, which are never forgotten. A node that
+    /// they dropped is not believed any more, although the operator named it before.
     pub fn pin(&mut self, nodes: BTreeSet<NodeId>, admitted: BTreeSet<NodeId>) {
         for dropped in self.pinned.difference(&nodes) {
             self.named.remove(dropped);

@@ -1,7 +1,7 @@
 //! The cluster's time: a wall clock that follows the clocks of the other nodes if it is far off.
 //!
 //! Stamps come from wall clocks, and a replica refuses stamps that are far ahead of its own clock.
-//! A node whose clock is minutes ahead could write nothing. What it holds of its own attempts would
+//! A node whose clock is minutes ahead could write nothing. The attempts that it holds itself would
 //! block other writers until time has caught up. So nodes tell one another what their own clocks
 //! show. A node whose clock differs from the median of all clocks by more than a few seconds uses
 //! the median. A node never tells the corrected time, so a correction does not feed on itself. No

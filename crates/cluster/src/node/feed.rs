@@ -1,6 +1,6 @@
 //! The feed: the latest changes that this node's replicas have accepted, by topic, for those who
-//! watch rows. It is in memory only. Who has missed a part of it, because it was away for too long
-//! or because the node has started again, is told so, and looks at its rows.
+//! watch rows. It is in memory only. A watcher that missed a part of it, because it was away for
+//! too long or because the node has started again, is told so, and looks at its rows.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Limits background work while clients are served: the more it slows them down, the less of it
 //! runs at once.
 //!
-//! A unit is a few rows, with their blocks, that anti-entropy applies or that a rebalance moves.
-//! While no client asks for anything, units run as they come. While clients are served, an
+//! A unit is a few rows that anti-entropy applies, a block that it stores, or a few rows that a
+//! rebalance moves. While no client asks for anything, units run as they come. While clients are served, an
 //! allowance says how many units run at once. If it is below one, a rest follows each unit. The
 //! allowance grows slowly and shrinks fast. The measure is how long this node's own replica takes
 //! for calls that a client waits for, compared with the same calls when no unit runs.
@@ -10,6 +10,8 @@
 //! # Invariants
 //! - There is always some progress: [`LEAST`] of a unit at a time.
 //! - A wait here holds no lock or permit that clients need.
+//! - A unit does not wait for blocks from another node for longer than an operation may take. They
+//!   may come very slowly, and would hold up all other units.
 
 use std::time::Duration;
 

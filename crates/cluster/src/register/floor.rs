@@ -135,7 +135,7 @@ pub enum FloorAnswer<F> {
 /// digests of storage's windows add up to it once the droppable tombstones are dropped.
 ///
 /// # Errors
-/// The error of `rows_up_to`. What is in `floors` by then counts.
+/// The error of `rows_up_to`. Changes of `floors` until then count.
 pub fn answer<F: PartialEq, E>(
     rules: Rules,
     floors: &mut Floors,

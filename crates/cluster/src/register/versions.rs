@@ -11,7 +11,8 @@
 //!   with a higher stamp.
 //! - **Changes.** A value may carry changes of other versions. The replica applies them under the
 //!   value's stamp, or refuses the value ([`Lacks`](Kept::Lacks)).
-//! - **One place.** A replica holds a version in one row. What becomes current leaves its kept row.
+//! - **One place.** A replica holds a version in one row. A version that becomes current leaves its
+//!   kept row.
 //!
 //! # Final
 //! A kept row is *final* at a replica if the replica accepted it through the object's row: it
@@ -295,7 +296,7 @@ pub fn copy(
     })
 }
 
-/// What several replicas' reports say of a version.
+/// The verdict of several replicas' reports on a version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// This is the state of the version, for good or until an operation changes it. Without a value

@@ -149,7 +149,7 @@ async fn next_order_waits_longer_after_each_failure() {
     assert!(failure.why.len() < 200);
     assert!(!row.is_due(before));
     assert!(row.is_due(failure.next_ms));
-    // What a clock far ahead noted does not count.
+    // A time noted by a clock that is far ahead does not count.
     assert!(row.is_due(failure.next_ms - 3 * 3600 * 1000));
     assert_eq!(begin(&model).await, None);
 }

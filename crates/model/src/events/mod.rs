@@ -181,7 +181,7 @@ impl Model {
             };
             let by = (self.cause.as_deref(), trigger);
             let event = Event::of_change(bucket, key, happening, by, self.now_ms());
-            // Who may read the bucket learns nothing of the addresses of other clients.
+            // A reader of the bucket learns nothing of the addresses of other clients.
             let event = Event {
                 address: None,
                 ..event.of_write(at, made.at())

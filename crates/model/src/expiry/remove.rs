@@ -21,7 +21,7 @@ use crate::upload::Upload;
 use crate::version::VersionId;
 use crate::versions::{Deciding, head_of};
 
-/// How an attempt to remove something ended.
+/// The outcome of an attempt to remove something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tried {
     Removed,
@@ -250,7 +250,7 @@ impl Model {
         let look = move |rows: &RowReader<'_>| {
             let mut lives = false;
             rows.scan_metadata(partition, &prefix, Bound::Unbounded, &mut |_, row| {
-                // What is damaged may live.
+                // A damaged row may live.
                 lives = row.is_none_or(|row| row.is_live());
                 Ok(if lives { Flow::Stop } else { Flow::Continue })
             })?;

@@ -1,6 +1,6 @@
 //! Users, groups, roles, managed policies and identity providers, as data.
 //!
-//! Each is one row of the control partition, and a register. What one says about another (a user is
+//! Each is one row of the control partition, and a register. A reference to another one (a user is
 //! in a group, a policy is attached, a key belongs to a user) names the other and its incarnation.
 //! It counts while that incarnation exists, so no operation has to change two rows at once, and
 //! nothing comes back when a name is used again.

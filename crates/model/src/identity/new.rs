@@ -17,7 +17,7 @@ pub struct NewKey {
     pub imported: Option<(String, Secret)>,
 }
 
-/// A change of an access key. What is `None` stays as it is.
+/// A change of an access key. Fields that are `None` change nothing.
 #[derive(Clone, Default, Debug)]
 pub struct KeyChange {
     /// The name for people.
@@ -129,7 +129,7 @@ pub struct GroupChange {
     pub policies: Attachments,
 }
 
-/// A change of a role. What is `None` stays as it is.
+/// A change of a role. Fields that are `None` change nothing.
 #[derive(Clone, Default, Debug)]
 pub struct RoleChange {
     /// The description.

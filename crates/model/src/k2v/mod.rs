@@ -52,7 +52,7 @@ pub const MAX_ITEM_BYTES: usize = 512 << 10;
 /// The most concurrent values of an item. A deletion does not count, so an item that is full can be
 /// deleted.
 pub const MAX_ITEM_VALUES: usize = 4096;
-/// What a value takes in memory besides its bytes.
+/// The bytes that a value takes in memory besides its own.
 const VALUE_OVERHEAD: usize = 32;
 /// The longest bound of a range, in bytes. A bound need not be a key that an item may have.
 const MAX_BOUND_BYTES: usize = 4 * MAX_KEY_BYTES;

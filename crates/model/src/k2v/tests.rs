@@ -10,7 +10,7 @@ use crate::{Bucket, Condition, ListQuery, Model, ObjectMeta};
 /// One way between two nodes.
 const LATENCY: Duration = Duration::from_millis(50);
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-/// What the simulated time may take beside the network.
+/// The simulated time that may pass beside that of the network.
 const A_LITTLE: Duration = Duration::from_millis(20);
 
 mod polls;

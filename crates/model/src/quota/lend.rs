@@ -162,7 +162,7 @@ mod tests {
                 let before = has.unwrap_or(*used);
                 prop_assert!(place == at || *after <= before, "a bucket that did not ask got more");
             }
-            // What is held cannot be taken back.
+            // Bytes that are held cannot be taken back.
             prop_assert!(held <= limit.max(all_used), "{held} of {limit}: {after:?}");
             if adding > 0 {
                 prop_assert!(after[at] >= used[at] + adding);

@@ -61,7 +61,7 @@ async fn objects_are_counted_exactly_and_deletions_give_room_back() {
         model.head_object(&bucket, "one-more").await,
         Err(Error::NoSuchKey)
     );
-    // What adds no object goes on.
+    // Operations that add no object go on.
     put(&model, &bucket, "key-3", 10_000).await.unwrap();
     delete(&model, &bucket, "key-4").await;
     put(&model, &bucket, "one-more", 0).await.unwrap();

@@ -23,8 +23,8 @@ use crate::owner::{Owner, UploadName};
 use crate::rowkeys;
 use crate::upload::{MAX_PART_NUMBER, Part, PartMeta, Upload};
 
-/// How often a part may be sent: each attempt is a row until the upload is over. A node counts only
-/// what it finds when it sends an attempt, so there may be a few more.
+/// The most attempts at a part: each is a row until the upload is over. A node counts only what it
+/// finds when it sends an attempt, so there may be a few more.
 pub const MOST_ATTEMPTS: usize = 1000;
 
 /// A writer of a part of an upload. A dropped writer leaves nothing visible.

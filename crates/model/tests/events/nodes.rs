@@ -212,7 +212,7 @@ impl Nodes {
 
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        // What could not be decided is decided now.
+        // Events that could not be decided are decided now.
         self.pass(Duration::from_secs(31));
         tokio::time::sleep(Duration::from_secs(20)).await;
     }

@@ -1,4 +1,4 @@
-//! What S3 promises of versions, as simple as it can be said.
+//! The promises of S3 about versions, as simple as they can be said.
 
 use std::collections::BTreeMap;
 

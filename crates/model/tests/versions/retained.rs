@@ -26,13 +26,13 @@ struct Retained {
     world: World,
     models: Vec<Model>,
     begun_ms: u64,
-    /// How far the right time is ahead of the machine's.
+    /// The right time, less the machine's.
     passed_ms: u64,
     /// The clock that is wrong, and how far it is ahead, with [`WRONG_MS`] for right.
     wrong: (usize, u64),
     cut: Option<usize>,
     default: Option<RetentionMode>,
-    /// What may protect each version that was not deleted: each of these, if an answer was lost.
+    /// The locks that each version that was not deleted may have: several if an answer was lost.
     locks: BTreeMap<(usize, VersionId), Vec<ObjectLock>>,
 }
 

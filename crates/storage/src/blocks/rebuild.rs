@@ -36,7 +36,7 @@ pub struct Rebuilt {
     pub broken: u64,
 }
 
-/// How far a rebuild is. Other threads may look at it.
+/// The progress of a rebuild. Other threads may look at it.
 #[derive(Debug, Default)]
 pub struct RebuildProgress {
     /// The lengths of all segments, in bytes. 0 until they are known.

@@ -50,8 +50,8 @@ impl Blocks {
         }
     }
 
-    /// Frees all dead records. Errors are logged. What could not be freed is left for the next start, which
-    /// then is none after a clean end.
+    /// Frees all dead records. Errors are logged. Records that could not be freed are left for the
+    /// next start, which then is none after a clean end.
     pub(super) fn reclaim(&self) {
         let _only = self.reclaiming.lock();
         self.reclaim_is_due.store(false, Ordering::SeqCst);

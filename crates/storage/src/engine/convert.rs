@@ -45,7 +45,7 @@ pub struct Converted {
     pub old_files: PathBuf,
 }
 
-/// How far a conversion is.
+/// The progress of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The amount copied so far.

@@ -142,7 +142,7 @@ pub(super) fn marked_kind(folder: &Path) -> Result<Option<EngineKind>> {
     Ok(read_marker(folder)?.map(|found| found.kind))
 }
 
-/// What a marker says.
+/// The content of a marker.
 struct Found {
     kind: EngineKind,
     format: u32,

@@ -125,7 +125,7 @@ pub type Visitor<'v> = dyn FnMut(&[u8], &[u8]) -> Result<Flow> + 'v;
 pub struct JournalStatus {
     /// Checkpoints since the engine was opened.
     pub checkpoints: u64,
-    /// How often a writer had to wait for a checkpoint.
+    /// The number of times that a writer had to wait for a checkpoint.
     pub waits: u64,
     /// The estimated memory of changes that are not in the engine below yet, in bytes.
     pub memory_bytes: u64,

@@ -104,8 +104,8 @@ impl RowReader<'_> {
     /// Recomputes all derived data and compares. Reads everything.
     ///
     /// # Errors
-    /// [`Error::Newer`] if a newer release wrote a value. What that value refers to is unknown, so
-    /// nothing could be said of the rest.
+    /// [`Error::Newer`] if a newer release wrote a value. The references of that value are unknown,
+    /// so nothing could be said of the rest.
     pub fn verify(&self) -> Result<Report> {
         self.verify_with(&mut |_| {})
     }

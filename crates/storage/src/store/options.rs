@@ -83,10 +83,10 @@ pub enum Growth {
     Shrinks,
 }
 
-/// How a transaction is to be run. A `Durability` converts into it.
+/// The way in which a transaction is to be run. A `Durability` converts into it.
 #[derive(Clone, Copy, Debug)]
 pub struct Transact {
-    /// How durable the commit is before the answer.
+    /// The durability of the commit before the answer.
     pub durability: Durability,
     /// True if the transaction needs room.
     pub growth: Growth,

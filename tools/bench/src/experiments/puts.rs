@@ -28,7 +28,7 @@ impl Serial {
     }
 }
 
-/// How PUTs are sent.
+/// The way in which PUTs are sent.
 #[derive(Clone, Copy)]
 pub struct Puts {
     /// The bytes of an object.

@@ -159,7 +159,7 @@ async fn leftover(world: &World) -> Result<Option<String>, archipel_storage::Err
     Ok(None)
 }
 
-/// How replicas are compared.
+/// The way in which replicas are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compare {
     /// The digests of keys and stamps, as anti-entropy does.

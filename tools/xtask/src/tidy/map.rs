@@ -3,10 +3,10 @@
 /// The map of crates and tools.
 const MAP: &str = "ARCHITECTURE.md";
 
-/// Where crates and tools are.
+/// The file that lists crates and tools.
 const MEMBERS_FILE: &str = "Cargo.toml";
 
-/// Where users read which operations of S3 there are, and where they are defined.
+/// The page where users read which operations of S3 there are, and the source that defines them.
 const OPERATIONS_DOCUMENT: &str = "docs/s3.md";
 const OPERATIONS_SOURCE: &str = "crates/api/src/s3/route.rs";
 

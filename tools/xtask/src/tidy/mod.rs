@@ -11,6 +11,7 @@
 //! | [`tables`] | that tables of modules name exactly the modules |
 //! | [`verbs`] | that comments of functions begin with a verb in the third person |
 //! | [`words`] | retired words in documents, comments and strings |
+//! | [`sentences`] | that no sentence of a document or a comment begins like a question unless it is one |
 //! | [`purity`] | that the protocol core knows no runtime, clock or lock |
 //! | [`cycle`] | modules of a crate that import one another in a cycle |
 //! | [`python`] | Python text: comments and docstrings |
@@ -31,6 +32,7 @@ mod lines;
 mod map;
 mod purity;
 mod python;
+mod sentences;
 mod settings;
 mod source;
 mod tables;
@@ -54,6 +56,7 @@ pub fn run() -> Outcome {
     complaints.extend(settings::check(&files));
     complaints.extend(verbs::check(&files));
     complaints.extend(words::check(&files));
+    complaints.extend(sentences::check(&files));
     complaints.extend(purity::check(&files));
     complaints.extend(cycle::check(&files));
     complaints.extend(boxed::check(&files));

@@ -5,18 +5,24 @@
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
-    /// A comment or a string.
-    Prose,
+    Comment,
+    /// A string.
+    Text,
 }
 
 /// Returns the code, without comments and strings.
 pub fn code(source: &str) -> String {
-    keep(source, Kind::Code)
+    keep(source, &[Kind::Code])
 }
 
 /// Returns the comments and strings, without the code.
 pub fn prose(source: &str) -> String {
-    keep(source, Kind::Prose)
+    keep(source, &[Kind::Comment, Kind::Text])
+}
+
+/// Returns the comments, without the code and the strings.
+pub fn comments(source: &str) -> String {
+    keep(source, &[Kind::Comment])
 }
 
 /// Returns the code, without comments, strings and the items under `#[cfg(test)]`.
@@ -63,13 +69,13 @@ pub fn blank(text: &str) -> String {
         .collect()
 }
 
-fn keep(source: &str, wanted: Kind) -> String {
+fn keep(source: &str, wanted: &[Kind]) -> String {
     let mut kept = String::with_capacity(source.len());
     let mut rest = source;
     while !rest.is_empty() {
         let (kind, length) = next(rest);
         let (token, after) = rest.split_at(length);
-        match kind == wanted {
+        match wanted.contains(&kind) {
             true => kept.push_str(token),
             false => kept.push_str(&blank(token)),
         }
@@ -81,16 +87,16 @@ fn keep(source: &str, wanted: Kind) -> String {
 /// Returns the kind and the length of the next token.
 fn next(rest: &str) -> (Kind, usize) {
     if rest.starts_with("//") {
-        return (Kind::Prose, rest.find('\n').unwrap_or(rest.len()));
+        return (Kind::Comment, rest.find('\n').unwrap_or(rest.len()));
     }
     if rest.starts_with("/*") {
-        return (Kind::Prose, block_comment(rest));
+        return (Kind::Comment, block_comment(rest));
     }
     if let Some(length) = raw_string(rest) {
-        return (Kind::Prose, length);
+        return (Kind::Text, length);
     }
     match rest.chars().next() {
-        Some('"') => (Kind::Prose, quoted(rest)),
+        Some('"') => (Kind::Text, quoted(rest)),
         Some('\'') => (Kind::Code, letter_or_lifetime(rest)),
         Some(first) if is_of_name(first) => {
             let end = rest.find(|letter| !is_of_name(letter));

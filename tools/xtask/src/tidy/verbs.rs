@@ -12,7 +12,7 @@ use super::source;
 /// Words of that form that are no verbs.
 const NO_VERBS: &[&str] = &["As", "Complaints", "Its", "Nodes", "Things", "This"];
 
-/// What may stand before `fn`.
+/// The words that may stand before `fn`.
 const QUALIFIERS: &[&str] = &["pub", "default", "const", "async", "unsafe", "extern"];
 
 /// Returns complaints about all files.

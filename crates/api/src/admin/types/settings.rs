@@ -52,8 +52,8 @@ pub enum LockMode {
     Compliance,
 }
 
-/// The most that may be held: the body of `PUT /v1/buckets/{name}/quota` and `PUT /v1/users/{name}/quota`. What
-/// is absent has no limit.
+/// The most that may be held: the body of `PUT /v1/buckets/{name}/quota` and
+/// `PUT /v1/users/{name}/quota`. An absent field sets no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {

@@ -46,7 +46,7 @@ pub struct CreateToken {
     pub valid_seconds: Option<u64>,
 }
 
-/// A change of a token. What is absent stays as it is; the secret always does.
+/// A change of a token. Absent fields change nothing; the secret always stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeToken {

@@ -51,8 +51,8 @@ pub struct WebsiteRedirect {
     pub protocol: Option<String>,
 }
 
-/// A routing rule of a website: a condition (`key_prefix`, `error_status`), and a redirect. What the
-/// redirect leaves out stays as it is in the request.
+/// A routing rule of a website: a condition (`key_prefix`, `error_status`), and a redirect. Parts
+/// that the redirect leaves out stay as they are in the request.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebsiteRule {

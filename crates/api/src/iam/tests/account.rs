@@ -1,4 +1,4 @@
-//! What the account counts.
+//! The numbers and lists of the account.
 
 use archipel_model::identity::NewUser;
 

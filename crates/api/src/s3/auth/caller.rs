@@ -66,7 +66,7 @@ impl Caller {
         };
         let key = verified.subject.key();
         let now = match key.session {
-            // It is in no row. What it was made from is looked at below.
+            // It is in no row. The rows that it was made from are looked at below.
             Some(_) => Some(key.clone()),
             None => model.access_key(&key.id)?,
         };

@@ -47,7 +47,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     let upload = match upload {
         Ok(upload) => upload,
         Err(Error::NoSuchUpload) => {
-            // What cannot be the tag of a part names nothing that was completed before.
+            // A text that cannot be the tag of a part names nothing that was completed before.
             let completion =
                 Completion::of(call, on, id, &named).map_err(|_| Code::NoSuchUpload)?;
             let made = completion.made.clone();

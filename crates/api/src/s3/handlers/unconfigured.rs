@@ -67,7 +67,7 @@ pub async fn put_accelerate(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
     }
 }
 
-/// Answers requests to read and to delete the configuration of metadata tables.
+/// Answers requests to read and to delete the configuration of metadata tables, of both versions.
 pub fn metadata(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let none = Code::MetadataConfigurationNotFound;
     Err(S3Error::of_bucket(none, &on.bucket().name))

@@ -34,7 +34,7 @@ pub enum Event {
     },
     /// Content of the file.
     Data(Bytes),
-    /// The file has ended. What follows is ignored, as S3 does.
+    /// The file has ended. Everything after it is ignored, as S3 does.
     End,
 }
 

@@ -101,7 +101,7 @@ fn everything_that_is_signed_counts() {
         ask(good, &[given[0], given[1], given[2], ("x-amz-b", "1")]),
         wrong
     );
-    // What the signature does not cover is refused, not ignored.
+    // Parts that the signature does not cover are refused, not ignored.
     assert_eq!(
         ask(&format!("{good}&prefix=x"), &given),
         Some(Code::AccessDenied)

@@ -113,7 +113,7 @@ fn only_the_documented_elements_are_accepted() {
 }
 
 proptest! {
-    /// What a header says is what a document says, and both come back unchanged.
+    /// A header means the same as a document, and both come back unchanged.
     #[test]
     fn tags_come_back_unchanged(
         found in proptest::collection::btree_map("[a-zA-Z0-9 +=._:/@ä-]{1,128}", "[a-z0-9 +=._:/@ü-]{0,256}", 0..=10)

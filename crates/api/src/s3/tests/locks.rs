@@ -31,7 +31,7 @@ async fn a_bucket_without_object_lock_protects_nothing_and_says_so() {
     s3.get("/bucket/new").await.is(404, "NoSuchKey");
 }
 
-/// What carries safety is never accepted and ignored.
+/// Headers that protect data are never accepted and ignored.
 #[tokio::test]
 async fn headers_about_object_lock_are_refused_where_they_mean_nothing() {
     let s3 = Endpoint::open().await;

@@ -7,11 +7,11 @@ use super::{VersionDecision, VersionSeen};
 use crate::register::versions::{self, Promises, VersionReport};
 use crate::register::{Decision, Rules};
 
-/// What a decision says beside what it writes.
+/// The result of a decision, beside the value that it writes.
 pub(super) struct Considered<E> {
-    /// Why the version is left as it is.
+    /// The reason why the version is left as it is.
     pub refusal: Option<E>,
-    /// What must be asked before the decision can be made.
+    /// The versions to ask about before the decision can be made.
     pub ask: Option<Asked>,
     /// True if the decision is made again after others were faster.
     pub repeats: bool,

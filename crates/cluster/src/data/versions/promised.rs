@@ -1,11 +1,11 @@
-//! What promises tell about the versions that a decision is about.
+//! The versions that a decision is about, as promises report them.
 
 use archipel_base::Stamp;
 use archipel_storage::VersionName;
 
 use crate::register::versions::{NEWEST, Promises, VersionReport, order_of, since_of};
 
-/// What a decision asks the replicas about, besides the version that it names.
+/// The versions that a decision asks the replicas about, besides the one that it names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Asked {
     /// This version, with its payload.

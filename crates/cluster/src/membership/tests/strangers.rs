@@ -70,7 +70,7 @@ fn stranger_tells_nothing_of_members() {
     assert!(!member.leaving && !member.suspected);
     assert!(seen(&here, 2, 1_200).is_none());
     assert_eq!(here.edition.generation, 1);
-    // What it tells of itself counts: an operator may assign it.
+    // Its own node info counts: an operator may assign it.
     assert_eq!(seen(&here, 9, 1_200).unwrap().info, lie(9).info);
     // Its signs of life are older than the ones that the member gives.
     other.change(|info| info.epoch = 2);

@@ -59,9 +59,9 @@ pub struct World {
     events: BTreeMap<(u64, u64), Event>,
     calls: BTreeMap<u64, Call>,
     number: u64,
-    /// How many of a hundred messages are lost.
+    /// The messages that are lost, of a hundred.
     pub loss: u64,
-    /// How long a message takes at least. It may take up to half as long again.
+    /// The shortest time that a message takes. It may take up to half as long again.
     pub latency_ms: u64,
     pub cuts: BTreeSet<(usize, usize)>,
     /// True if a call without an answer counts against the peer, as it does over streams. Otherwise

@@ -1,8 +1,8 @@
 //! Limits on what a partition holds: guards set them, and replicas check them.
 //!
 //! A replica compares a limit with its own counter, in the transaction of the write. So it never
-//! accepts more than the limit from coordinators. What other replicas bring is taken without a
-//! look at limits, because replicas must become equal.
+//! accepts more than the limit from coordinators. Rows of other replicas are taken without a look
+//! at limits, because replicas must become equal.
 
 use archipel_storage as storage;
 use archipel_storage::{RowTxn, UsageDelta};

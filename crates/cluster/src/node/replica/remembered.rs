@@ -11,8 +11,8 @@ use crate::register::Recent;
 pub(super) struct Remembered {
     /// The number of rows at most.
     most: usize,
-    /// The store's era. What was remembered in an earlier era may belong to transactions that were
-    /// undone, or to rows that were purged.
+    /// The store's era. Writes of an earlier era may belong to transactions that were undone, or to
+    /// rows that were purged.
     era: u64,
     pub young: HashMap<RowKey, Recent>,
     pub old: HashMap<RowKey, Recent>,

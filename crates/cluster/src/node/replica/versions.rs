@@ -123,7 +123,7 @@ pub(super) fn store(
 ///
 /// A replica refuses what a version that it holds does not permit, by its own clock and the
 /// cluster's. It refuses the promise, not the value: a value that others have accepted must be able
-/// to reach every replica. What a quorum holds is shown by one replica of each quorum, so no
+/// to reach every replica. One replica of each quorum shows what any quorum holds, so no
 /// decision passes a protection that was acknowledged.
 pub(super) fn asked(
     rows: &RowReader<'_>,

@@ -106,7 +106,7 @@ pub(crate) type RowsAt = (Vec<Listed>, Option<ListStart>);
 /// A range of keys, as replicas list it.
 pub(super) struct Range {
     pub pages: Vec<(usize, Vec<Listed>)>,
-    /// Where the next range begins.
+    /// The place where the next range begins.
     pub next: Option<ListStart>,
     /// The number of keys in all pages.
     #[cfg(test)]

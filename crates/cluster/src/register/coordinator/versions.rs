@@ -36,7 +36,7 @@ impl RowValue for Value {
 /// Checkers use numbers as values.
 impl RowValue for u32 {}
 
-/// What an operation has to know because an object has versions.
+/// The state that an operation needs because an object has versions.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct OfVersions {
     /// True if replicas keep the operation's value when another one replaces it.

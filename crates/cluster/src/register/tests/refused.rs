@@ -224,7 +224,7 @@ fn a_refused_write_of_the_version_that_is_current_has_no_effect() {
     }
 }
 
-/// What a replica does with the `Prepare` of an operation that takes something from a version.
+/// The reaction of a replica to the `Prepare` of an operation that takes something from a version.
 #[derive(Clone, Copy)]
 enum Does {
     Promise,

@@ -15,7 +15,7 @@ pub struct Promises<'a> {
     pub current: &'a Version<Value>,
     /// The ballot: what is written gets this stamp.
     pub ballot: Stamp,
-    /// What each replica of the quorum reports of versions, with the floor that it agreed.
+    /// The reports of each replica of the quorum on versions, with the floor that it agreed.
     pub reports: &'a [(usize, Vec<VersionReport>, Stamp)],
 }
 

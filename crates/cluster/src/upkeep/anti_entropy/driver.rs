@@ -16,9 +16,9 @@ use crate::layout::{Epoch, StoreName, all_partitions};
 use crate::register::epoch::Member;
 use crate::upkeep::Upkeep;
 
-/// How many passes run at once, each with another node.
+/// The number of passes that run at once, each with another node.
 const PASSES: usize = 2;
-/// How often the driver looks for work.
+/// The time between two looks for work.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The partitions that each other store shares with this one.

@@ -55,7 +55,7 @@ use super::tombstone_gc;
 use crate::faults::Faults;
 use crate::layout::StoreName;
 
-/// How many rows at once may wait for their blocks.
+/// The number of rows that may wait for their blocks at once.
 const BLOCK_FETCHES: usize = 4;
 
 /// The settings of anti-entropy and floors.
@@ -63,13 +63,13 @@ const BLOCK_FETCHES: usize = 4;
 pub struct AntiEntropyOptions {
     /// The time from a whole pass with a node to the next one, if nothing calls for it earlier.
     pub interval: Duration,
-    /// How old tombstones and promises are at least before a floor is moved for them. This age only
+    /// The least age of tombstones and promises before a floor is moved for them. This age only
     /// gathers them: whether they may go, all replicas agree.
     pub floor_age: Duration,
-    /// How often a node looks whether a floor can be moved.
+    /// The time after which a node looks again whether a floor can be moved.
     pub floor_look: Duration,
-    /// How often other stores are told this store's mark. A rollback to a state before that is
-    /// detected.
+    /// The time after which other stores are told this store's mark again. A rollback to a state
+    /// before that is detected.
     pub mark_interval: Duration,
     /// Switches for checkers.
     #[doc(hidden)]

@@ -9,7 +9,7 @@ const SOON_MS: u64 = 5_000;
 /// The wait after a pass that failed or left something. It doubles each time that nothing came.
 const RETRY_MS: u64 = 15_000;
 
-/// How a pass ended.
+/// The outcome of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
     /// Every newer row of the other node is here.
@@ -19,7 +19,7 @@ pub(super) enum Ended {
     /// Something is left to pull, and nothing came. It may stay so for long: a row that cannot be
     /// read, for example.
     Stuck,
-    /// The other node does not answer, or the layout changed meanwhile.
+    /// Nothing came: the other node does not answer, or the layout changed meanwhile.
     Failed,
 }
 

@@ -50,7 +50,7 @@ pub struct PeerStatus {
     pub rows: u64,
     /// When the last whole pass ended, in milliseconds since 1970; 0 for never.
     pub whole_ms: u64,
-    /// Why the last pass was not whole.
+    /// The reason why the last pass was not whole.
     pub trouble: Option<String>,
 }
 

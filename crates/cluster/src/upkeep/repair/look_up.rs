@@ -34,7 +34,7 @@ pub enum BlockCopy {
     Unreadable,
 }
 
-/// What a node knows of a block.
+/// A node's report on a block.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BlockReport {
     /// Its copy.

@@ -31,7 +31,7 @@ pub(crate) struct Progress {
     /// When the last whole pass ended; 0 for never.
     #[serde(rename = "e", default)]
     pub ended_ms: u64,
-    /// How many partitions this pass has checked. Blocks are read when all are checked.
+    /// The number of partitions that this pass has checked. Blocks are read when all are checked.
     #[serde(rename = "p", default)]
     pub partitions: u16,
     /// The last block that was verified: disk, segment, offset.

@@ -25,7 +25,7 @@ use crate::upkeep::Upkeep;
 
 /// The `meta` name of the progress.
 const META: &str = "scrub";
-/// How often the progress is stored while a pass runs.
+/// The time after which the progress is stored again while a pass runs.
 const KEEP_MS: u64 = 60_000;
 /// The wait when there is nothing to do, and after an error.
 const REST: Duration = Duration::from_secs(60);

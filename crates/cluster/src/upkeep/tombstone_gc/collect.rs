@@ -16,7 +16,7 @@ use crate::register::replica::above_floor;
 use crate::register::{Bounds, Cell, versions};
 use crate::upkeep::Upkeep;
 
-/// What a read of one page of rows found.
+/// The findings of a read of one page of rows.
 struct Page {
     /// Rows of which something may be dropped.
     droppable: Vec<Bytes>,

@@ -23,9 +23,10 @@ use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::AntiEntropyOptions;
 use crate::upkeep::anti_entropy::wire::{FloorCall, FloorReply};
 
-/// How many floors are moved at once.
+/// The number of floors that are moved at once.
 const ROUNDS: usize = 8;
-/// How many partitions without statistics are scanned each time that the driver looks for work.
+/// The number of partitions without statistics that are scanned each time that the driver looks for
+/// work.
 const FIRST_COLLECTIONS: usize = 64;
 
 impl Upkeep {

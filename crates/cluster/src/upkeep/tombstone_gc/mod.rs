@@ -54,7 +54,7 @@ pub struct FloorProgress {
     pub waiting: u64,
     /// The oldest of these, in milliseconds since 1970; 0 for none.
     pub oldest_ms: u64,
-    /// Why one of these partitions waits.
+    /// The reason why one of these partitions waits.
     pub why: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct TombstoneGc {
     self_purged: Mutex<u64>,
     /// The partitions of this store, in this epoch.
     own: Mutex<(u64, Vec<PartitionId>)>,
-    /// Why partitions wait: the stamp of the oldest tombstone, and the reason.
+    /// The partitions that wait: the stamp of the oldest tombstone, and the reason.
     waiting: Mutex<BTreeMap<PartitionId, (Stamp, String)>>,
     progress: Mutex<FloorProgress>,
     faults: OnceLock<Faults>,

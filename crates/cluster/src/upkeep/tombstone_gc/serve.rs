@@ -18,7 +18,7 @@ use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::digests;
 use crate::upkeep::anti_entropy::wire::{FloorCall, FloorReply};
 
-/// How many times new tombstones are dropped before a comparison is given up.
+/// The number of times that new tombstones are dropped before a comparison is given up.
 const COLLECTIONS: usize = 3;
 
 impl Upkeep {

@@ -17,10 +17,10 @@ use crate::error::Error;
 use crate::register::{Rules, versions};
 use crate::upkeep::Upkeep;
 
-/// How many void rows one walk of a partition notes. Their tombstones cause later walks.
+/// The most void rows that one walk of a partition notes. Their tombstones cause later walks.
 pub(super) const MOST: usize = 1024;
 
-/// How many of them are written at once.
+/// The number of them that are written at once.
 const AT_ONCE: usize = 16;
 
 impl Upkeep {

@@ -38,7 +38,7 @@ const EXCHANGE: Duration = PAUSES[1];
 const SETTLE: Duration = Duration::from_secs(3);
 /// The most rows of a partition that are listed.
 const MAX_ROWS: usize = 500_000;
-/// How many rows are named for a partition that differs.
+/// The number of rows that are named for a partition that differs.
 const NAMED: usize = 3;
 /// The most digests that one call may ask for.
 const MAX_DIGESTS: usize = PARTITIONS as usize + 1;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::wire::Address;
 
-/// How many findings a node lists one by one.
+/// The most findings that a node lists one by one.
 pub(crate) const MAX_TOLD: usize = 100;
 
 /// Asks a node to verify its data, or for its progress.

@@ -46,18 +46,18 @@ mod versions;
 pub(crate) use message::{DigestCall, DigestReply, VerifyCall, VerifyReply};
 pub use message::{Findings, Step};
 
-/// How often nodes are asked for their progress. A small store is done long before, so the first
-/// requests come sooner.
+/// The pause between two requests for the progress of nodes. A small store is done long before, so
+/// the first requests come sooner.
 const POLL: Duration = Duration::from_millis(500);
 /// The pause after the first request. Each later one is twice as long, up to [`POLL`].
 const FIRST_POLL: Duration = Duration::from_millis(5);
-/// How many times in a row a node may fail to answer before it counts as unreachable. A suspected
-/// node may once.
+/// The number of times in a row that a node may fail to answer before it counts as unreachable. A
+/// suspected node may once.
 const PATIENCE: u32 = 3;
-/// How long a node may take to tell its progress.
+/// The time that a node may take to tell its progress.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long a node may take to end its part once the verification was stopped. A step of a large store takes
-/// longer, and one on a disk that hangs never ends.
+/// The time that a node may take to end its part once the verification was stopped. A step of a
+/// large store takes longer, and one on a disk that hangs never ends.
 const STOPPING: Duration = Duration::from_secs(30);
 
 /// The verifications that this node knows.

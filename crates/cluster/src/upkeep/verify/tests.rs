@@ -168,8 +168,8 @@ async fn verification_reports_rows_of_stale_partitions() {
     assert!(found.told[0].contains("is stale"), "{found:?}");
 }
 
-/// A purge drops the rows of objects before those of their kept versions. What it has left is stale, and
-/// not damaged.
+/// A purge drops the rows of objects before those of their kept versions. The rows that are left
+/// are stale, and not damaged.
 #[tokio::test(start_paused = true)]
 async fn a_purge_that_is_under_way_does_not_look_like_damage() {
     let latency = Duration::from_millis(5);

@@ -17,10 +17,10 @@ use crate::node::options::Hooks;
 use crate::register::Bounds;
 use crate::upkeep::Upkeep;
 
-/// How many kept rows one read of the store looks at.
+/// The number of kept rows that one read of the store looks at.
 const PAGE: usize = 4096;
 
-/// What a read of one page found.
+/// The findings of a read of one page.
 #[derive(Default)]
 struct Page {
     problems: Vec<String>,

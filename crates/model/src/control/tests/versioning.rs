@@ -58,7 +58,7 @@ async fn a_stale_node_follows_new_settings_in_its_next_write() {
     assert_eq!(mode, Some(RetentionMode::Governance));
     let read = other.head_object(&stale, "key").await.unwrap();
     assert_eq!(read, written);
-    // What does not depend on the settings goes through each open fence.
+    // Writes that do not depend on the settings go through each open fence.
     let upload = other.create_upload(&stale, "key", None, Default::default());
     upload.await.unwrap();
 }

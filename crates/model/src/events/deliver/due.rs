@@ -276,7 +276,7 @@ impl Known {
         let before = self.waiting.remove(&partition);
         let before = before.filter(|_| !done.has_begun);
         let again = sooner(before, done.again);
-        // What is left comes next, without a further walk.
+        // The events that are left come next, without a further walk.
         let of_left = left.as_ref().map(|_| Instant::now() + SCAN_PERIOD);
         match sooner(again, of_left) {
             None => {

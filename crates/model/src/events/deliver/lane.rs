@@ -91,7 +91,7 @@ impl Model {
                     let row = RowKey { partition, key };
                     let object = rowkeys::object_of_event(&row).unwrap_or(row);
                     let targets = targets_of(&buckets, &object);
-                    // What was told to one target says nothing about another one.
+                    // The stamp of one target's event says nothing about those of another one.
                     let stamp = if targets.len() == 1 {
                         stamp
                     } else {

@@ -102,7 +102,7 @@ proptest! {
                     Step::Walk => {
                         model.expire_what_is_due(&mut progress).await.unwrap();
                         let now = wall.now();
-                        // What a walk of the same day under the same rules has left, it leaves.
+                        // A walk leaves what one of the same day under the same rules has left.
                         let under = Some((now / DAY_MS, rules.clone()));
                         if walked != under && !rules.is_empty() {
                             expected.retain(|key, object| !rules.iter().any(|rule| {

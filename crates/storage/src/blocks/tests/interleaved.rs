@@ -17,8 +17,8 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// What other threads do while a batch runs. The handles are kept, because dropping them would begin
-/// a freeing pass, which waits for the batch.
+/// The work of other threads while a batch runs. The handles are kept, because dropping them would
+/// begin a freeing pass, which waits for the batch.
 struct Others {
     blocks: Arc<Blocks>,
     engine: Arc<MemoryEngine>,

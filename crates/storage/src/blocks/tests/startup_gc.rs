@@ -86,7 +86,7 @@ async fn an_unclean_start_frees_all_dead_space_and_syncs_no_segment() {
         allocated - needed,
         "the cut of the last segment freed nothing"
     );
-    // What was named is durable although no segment was synced again.
+    // Blocks that rows refer to are durable although no segment was synced again.
     world.crash(Some(7));
     check(&world, &live).await;
 }

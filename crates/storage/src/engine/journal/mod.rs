@@ -18,8 +18,8 @@
 //!
 //! # Invariants
 //! - Readers see a commit after it is as durable as was asked.
-//! - What readers see is the changes of the current generation, above the frozen ones, above the
-//!   engine. A key's last change hides all below it. So it does not matter which part of the frozen
+//! - Readers see the changes of the current generation, above the frozen ones, above the engine. A
+//!   key's last change hides all below it. So it does not matter which part of the frozen
 //!   changes the engine has already, and reading the journal twice does no harm.
 //! - The engine below has all changes of a generation, durably, before the journal frees its file.
 
@@ -100,7 +100,7 @@ pub struct Journaled {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the handle and the thread share.
+/// The state that the handle and the thread share.
 struct Core {
     below: Arc<dyn Engine>,
     log: Log,
@@ -137,7 +137,7 @@ struct State {
     frozen: Option<Arc<Memtable>>,
 }
 
-/// What the thread has to do.
+/// The work of the thread.
 #[derive(Default)]
 struct Work {
     /// The generation that is written to.
@@ -146,7 +146,7 @@ struct Work {
     frozen: Option<u64>,
     /// The newest generation whose file is prepared.
     prepared: u64,
-    /// Why the last checkpoint failed.
+    /// The error of the last checkpoint, if it failed.
     trouble: Option<Error>,
     closed: bool,
 }

@@ -100,7 +100,7 @@ impl Seal {
 pub(super) struct RecordPosition {
     /// The number of earlier records of the generation.
     pub index: u32,
-    /// How many records of the generation were on stable storage when this one was written.
+    /// The number of the generation's records on stable storage when this one was written.
     pub synced: u32,
 }
 

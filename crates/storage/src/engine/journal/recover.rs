@@ -103,9 +103,9 @@ impl Recovered {
         self.frozen.is_some() || !self.active.changes.is_empty()
     }
 
-    /// Puts what was read on stable storage, and wipes what follows it. What a killed process wrote
+    /// Puts what was read on stable storage, and wipes what follows it. Records of a killed process
     /// may be in the kernel's cache alone, even if a sync that failed has left the cache clean. So
-    /// it is written again before anyone sees it.
+    /// they are written again before anyone sees them.
     pub fn rewrite(&mut self, log: &Log) -> Result<()> {
         let before = self.frozen.iter_mut().chain([&mut self.active]);
         for generation in before.chain(&mut self.next) {

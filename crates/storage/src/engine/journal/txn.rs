@@ -262,8 +262,7 @@ impl WriteTxn for Transaction<'_> {
         // Dropped after the lock, which readers need.
         drop(before);
         if core.is_over(1, &tail) {
-            // What was committed is committed, whatever comes of it. A failure meets the next
-            // writer.
+            // The commit holds, whatever comes of it. A failure meets the next writer.
             let _ = core.freeze(&mut tail);
         }
         Ok(())

@@ -44,7 +44,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ValueLocation {
     pub segment: u32,
-    /// Where the entry begins.
+    /// The offset where the entry begins.
     pub offset: u32,
     /// The length of the value.
     pub len: u32,
@@ -65,7 +65,7 @@ impl ValueLocation {
     }
 }
 
-/// What is known of a segment.
+/// The counts of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Segment {
     /// The end of its last entry.
@@ -107,7 +107,7 @@ pub(super) struct Values {
     name: [u8; 16],
     segment_bytes: u64,
     table: Mutex<Table>,
-    /// What readers hold that begin now.
+    /// The token that readers hold that begin now.
     readers: Mutex<Arc<()>>,
     /// Empty segments that readers from before may need, the oldest first, with what those hold.
     waiting: Mutex<VecDeque<(Arc<()>, Vec<u32>)>>,

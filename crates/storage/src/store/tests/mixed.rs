@@ -1,4 +1,4 @@
-//! What readers see of a batch with durable and buffered transactions.
+//! The view of readers on a batch with durable and buffered transactions.
 
 use std::sync::atomic::Ordering;
 

@@ -18,7 +18,7 @@ use crate::results::{Row, Times};
 /// The time that each poll gets to begin. Polls that all begin at once would all read at once, and
 /// memory that served these reads would be counted.
 const OPENED_EVERY: Duration = Duration::from_micros(400);
-/// How long the server rests before its memory is looked at.
+/// The time for which the server rests before its memory is looked at.
 const REST: Duration = Duration::from_secs(3);
 
 /// Opens many polls at the first endpoint, each for an item of its own and on a connection of its

@@ -8,6 +8,7 @@ mod boxed;
 mod cycle;
 mod docs;
 mod purity;
+mod sentences;
 mod settings;
 mod source;
 mod tables;
@@ -22,7 +23,7 @@ fn files(all: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-const DOC: &str = "//! What it is for.\n";
+const DOC: &str = "//! The purpose.\n";
 
 fn complaints(path: &str, text: &str) -> Vec<String> {
     lines::check(path, text)

@@ -1,6 +1,6 @@
 //! Code, prose and product code are told from one another, and lines stay where they are.
 
-use crate::tidy::source::{code, modules, product_code, prose};
+use crate::tidy::source::{code, comments, modules, product_code, prose};
 
 const SOURCE: &str = r##"//! a doc
 fn f<'a>(x: &'a str) -> char { /* in /* nested */ side */ '"' }
@@ -26,6 +26,18 @@ fn prose_has_comments_and_strings_only() {
         assert!(found.contains(word), "{word}: {found}");
     }
     assert!(!found.contains("let") && !found.contains("char"), "{found}");
+}
+
+#[test]
+fn comments_have_no_strings() {
+    let found = comments(SOURCE);
+    assert_eq!(found.lines().count(), SOURCE.lines().count());
+    for kept in ["doc", "nested", "side", "tail"] {
+        assert!(found.contains(kept), "{kept}: {found}");
+    }
+    for gone in ["quote", "raw", "one", "let"] {
+        assert!(!found.contains(gone), "{gone}: {found}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ impl Address {
     /// Reads the part behind `scheme://`. A host without a port gets `default_port`.
     ///
     /// # Errors
-    /// Why it is no address.
+    /// The reason why it is no address.
     pub fn parse(rest: &str, default_port: u16) -> Result<Address, &'static str> {
         if rest.contains(['?', '#']) {
             return Err("an address of this kind takes no parameters");

@@ -10,7 +10,7 @@ use super::*;
 use crate::merge::wire;
 use crate::node::wire::{ListCall, ListReply, PageCall, PageReply};
 
-/// What happens before the next view is opened.
+/// A function that runs just before the next view is opened.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// An engine in memory. Something else may happen just before a view is opened.

@@ -170,7 +170,7 @@ fn records_after_the_end_do_not_come_back() {
     assert_eq!(get(&engine, b"c"), None);
 }
 
-/// A generation whose first page did not outlast a power cut begins again. What is left of its other
+/// A generation whose first page did not outlast a power cut begins again. The remains of its other
 /// pages must not become part of it.
 #[test]
 fn remains_of_a_generation_without_a_first_record_do_not_come_back() {

@@ -22,8 +22,8 @@ impl<'v> Appends<'v> {
     pub fn begin(values: &'v Values, but: Option<u32>) -> Appends<'v> {
         let mut table = values.table();
         let found = table.segments.iter().find(|(number, segment)| {
-            // What follows the end of one from before may be needed by an unknown transaction of
-            // that run. An empty one may be removed.
+            // An unknown transaction of the run before may need values after the end of a segment
+            // of that run. An empty one may be removed.
             let is_safe = table.is_settled && segment.live > 0;
             is_safe && segment.end < values.segment_bytes && Some(**number) != but
         });

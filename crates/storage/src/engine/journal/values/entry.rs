@@ -75,7 +75,7 @@ pub fn find_entry(bytes: &[u8], seal: u32) -> Option<usize> {
 #[derive(Default)]
 pub struct Window {
     pub bytes: Vec<u8>,
-    /// Where the first byte is in the segment.
+    /// The offset of the first byte in the segment.
     start: u64,
     /// The next byte to look at, within `bytes`.
     pub at: usize,
