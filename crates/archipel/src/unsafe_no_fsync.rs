@@ -61,6 +61,10 @@ impl<D: Disk> Disk for NoSyncDisk<D> {
         self.0.preallocate(segment, offset, len)
     }
 
+    fn syncs_overwrites_faster(&self) -> bool {
+        false
+    }
+
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
         self.0.punch(segment, offset, len)
     }

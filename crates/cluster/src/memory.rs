@@ -94,6 +94,7 @@ pub(crate) fn memory_options(
             owner: Id::default(),
             segment_bytes: 64 << 20,
             preallocate_bytes: 1 << 20,
+            zero_bytes: 0,
             reserve_bytes: Some(0),
             compression_level: None,
         },

@@ -13,7 +13,7 @@ use super::pin_table::PinTable;
 use super::record::Header;
 use super::sync::Ticket;
 use super::volume::Volume;
-use crate::disk::PUNCH_BYTES;
+use crate::disk::{PUNCH_BYTES, write_zeros};
 use crate::engine::Result;
 use crate::error::Error;
 
@@ -29,9 +29,11 @@ pub(super) struct Append {
 pub(super) struct Active {
     pub segment: u32,
     /// The offset of the next record.
-    pub metadata: u64,
+    pub position: u64,
     /// The offset up to which space is allocated.
     pub allocated: u64,
+    /// The offset up to which zeros are written.
+    pub zeroed: u64,
 }
 
 /// The content of a record, as it is stored.
@@ -46,7 +48,7 @@ pub(super) struct Content<'a> {
 impl Volume {
     /// Sets the append position after a start.
     pub fn resume(&self, active: Option<Active>, next_segment: u32) -> Result<()> {
-        let active = active.filter(|active| active.metadata < self.segment_bytes);
+        let active = active.filter(|active| active.position < self.segment_bytes);
         *self.append.lock() = Append {
             active,
             next_segment,
@@ -99,7 +101,7 @@ impl Volume {
     /// never will be.
     pub fn position_in(&self, segment: u32) -> Option<u64> {
         let active = self.active().filter(|active| active.segment == segment);
-        active.map(|active| active.metadata)
+        active.map(|active| active.position)
     }
 
     /// Returns the end of the space that may hold dead records: the append position in `segment`, or
@@ -126,20 +128,24 @@ impl Volume {
     fn reserve(&self, table: &PinTable, bytes: u64) -> Result<DiskLocation> {
         let mut append = self.append.lock();
         let mut active = match append.active {
-            Some(active) if active.metadata + bytes <= self.segment_bytes.max(bytes) => active,
+            Some(active) if active.position + bytes <= self.segment_bytes.max(bytes) => active,
             full => self.next_segment(&mut append, full, table)?,
         };
-        if active.metadata + bytes > active.allocated {
+        if active.position + bytes > active.allocated {
             active.allocated = self.allocate(&active, bytes)?;
+        }
+        let after = active.position + bytes;
+        if after > active.zeroed && self.is_worth_zeros(active.segment, bytes) {
+            active.zeroed = self.write_zeros(&active, after)?;
         }
         let location = DiskLocation {
             disk: self.id,
             segment: active.segment,
-            offset: active.metadata,
+            offset: active.position,
         };
-        active.metadata += bytes;
+        active.position += bytes;
         append.active = Some(active);
-        table.reserve(location, active.metadata);
+        table.reserve(location, active.position);
         Ok(location)
     }
 
@@ -168,8 +174,9 @@ impl Volume {
         }
         let active = Active {
             segment,
-            metadata: 0,
+            position: 0,
             allocated: 0,
+            zeroed: 0,
         };
         append.active = Some(active);
         Ok(active)
@@ -178,7 +185,7 @@ impl Volume {
     /// Allocates space ahead, because a sync is several times cheaper if it need not allocate. If
     /// there is no room for a whole step, allocates only the space that the record needs.
     fn allocate(&self, active: &Active, bytes: u64) -> Result<u64> {
-        let need = active.metadata + bytes;
+        let need = active.position + bytes;
         let step = need.max((active.allocated + self.preallocate_bytes).min(self.segment_bytes));
         for end in [step, need] {
             let len = end - active.allocated.min(end);
@@ -193,11 +200,35 @@ impl Volume {
         Ok(need)
     }
 
+    /// Returns true if records of `bytes` come one by one, and are small enough for many of them to
+    /// use the zeros of one step. Records that come together share a sync: there is little to save.
+    fn is_worth_zeros(&self, segment: u32, bytes: u64) -> bool {
+        bytes <= self.zero_bytes / 4
+            && self.disk.syncs_overwrites_faster()
+            && self.sync_of(segment).is_lone()
+    }
+
+    /// Writes zeros from `start`, where the next record ends, into the space that is allocated
+    /// ahead. Returns where they end. The sync of a record that is written over them changes
+    /// nothing of the file system's own data: that saves a flush of the disk for each of these
+    /// records. No record is given a place meanwhile, because the caller holds the lock.
+    fn write_zeros(&self, active: &Active, start: u64) -> Result<u64> {
+        let end = active.allocated.min(start + self.zero_bytes);
+        let written = write_zeros(&*self.disk, active.segment, start..end);
+        match written.map_err(|e| self.error("writing zeros to", &e)) {
+            Ok(()) => Ok(end),
+            // There may be room for the record.
+            Err(Error::Full(_)) => Ok(active.zeroed),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Cuts off the space that was allocated ahead.
     fn cut(&self, active: &mut Active) -> Result<()> {
-        let cut = self.disk.set_length(active.segment, active.metadata);
+        let cut = self.disk.set_length(active.segment, active.position);
         cut.map_err(|e| self.error("cutting a segment of", &e))?;
-        active.allocated = active.metadata;
+        active.allocated = active.position;
+        active.zeroed = active.position;
         self.measure(active.segment).map(|_| ())
     }
 }

@@ -58,7 +58,7 @@ pub use rebuild::{RebuildProgress, Rebuilt};
 pub use relocate::Drained;
 pub use scrub::Scrubbed;
 pub use upload::{BlockAppender, Pin};
-pub use volume::{DiskState, DiskStatus};
+pub use volume::{DiskCounts, DiskState, DiskStatus};
 
 use crate::disk::Disk;
 use crate::engine::{Engine, Result};
@@ -122,8 +122,10 @@ pub struct BlockOptions {
     pub owner: Id,
     /// The size at which a segment is full, in bytes.
     pub segment_bytes: u64,
-    /// How far ahead a segment's space is allocated, in bytes.
+    /// The bytes of a segment's space that are allocated ahead.
     pub preallocate_bytes: u64,
+    /// The bytes of zeros that are written ahead where records come one by one; 0 for none.
+    pub zero_bytes: u64,
     /// The free space below which a disk takes no new blocks; `None`: 1 % of the disk, at least 256
     /// MiB.
     pub reserve_bytes: Option<u64>,
@@ -137,6 +139,7 @@ impl Default for BlockOptions {
             owner: Id::default(),
             segment_bytes: 1 << 30,
             preallocate_bytes: 64 << 20,
+            zero_bytes: 1 << 20,
             reserve_bytes: None,
             compression_level: Some(1),
         }
@@ -282,6 +285,12 @@ impl Blocks {
     /// freed.
     pub fn unsearched_segments(&self) -> u64 {
         self.startup_gc.segments_left()
+    }
+
+    /// Returns the figures of the disks for which no file system is asked.
+    pub fn disk_counts(&self) -> Vec<DiskCounts> {
+        let volumes = self.volumes.values();
+        volumes.map(|volume| volume.counts()).collect()
     }
 
     /// Returns the state of the disks. It asks the file systems for free space, which blocks for a

@@ -173,19 +173,20 @@ fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Act
         segment,
         offset: u64::MAX,
     };
-    let metadata = index::last_before(txn, end)?.map_or(0, |last| last.end());
+    let position = index::last_before(txn, end)?.map_or(0, |last| last.end());
     let length = volume.length(segment)?;
-    if metadata > length {
+    if position > length {
         // The segment is damaged: it is shorter than the index says. Scrubbing reports what is
         // lost.
         return Ok(None);
     }
-    let cut = volume.disk.set_length(segment, metadata);
+    let cut = volume.disk.set_length(segment, position);
     cut.map_err(|e| volume.error("cutting a segment of", &e))?;
     Ok(Some(Active {
         segment,
-        metadata,
-        allocated: metadata,
+        position,
+        allocated: position,
+        zeroed: position,
     }))
 }
 

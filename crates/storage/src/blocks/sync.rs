@@ -17,6 +17,10 @@ use crate::engine::Result;
 use crate::error::Error;
 use crate::pool::Pool;
 
+/// After so many syncs of a single write each, writes come one by one. Under load a sync covers a
+/// single write now and then.
+const LONE_SYNCS: u32 = 4;
+
 /// The sync state of one segment.
 #[derive(Default)]
 pub(super) struct SegmentSync {
@@ -32,6 +36,8 @@ struct SyncState {
     written: u64,
     /// The number of those writes that are on stable storage.
     synced: u64,
+    /// The number of the last syncs that covered a single write each.
+    lone: u32,
     running: bool,
     waiters: Vec<Waiter>,
 }
@@ -57,6 +63,11 @@ impl SegmentSync {
         let mut state = self.state.lock();
         state.written += 1;
         state.written
+    }
+
+    /// Returns true if each of the last syncs covered a single write.
+    pub fn is_lone(&self) -> bool {
+        self.state.lock().lone >= LONE_SYNCS
     }
 
     /// Removes the segment by `unlink`. No sync runs meanwhile, and nothing needs a sync
@@ -186,6 +197,11 @@ impl Ticket {
                 .fail(format!("fdatasync of segment {segment}: {error}"));
         }
         self.volume.check()?;
+        let mut state = self.sync.state.lock();
+        state.lone = match target - synced {
+            ..=1 => state.lone.saturating_add(1),
+            _ => 0,
+        };
         Ok(target)
     }
 }

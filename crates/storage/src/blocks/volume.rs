@@ -31,6 +31,19 @@ pub enum DiskState {
     Failed,
 }
 
+/// The figures of a disk for which its file system is not asked. So they are known while it hangs.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskCounts {
+    /// The disk's number.
+    pub id: u16,
+    /// The disk's state.
+    pub state: DiskState,
+    /// Bytes that the segments take.
+    pub used_bytes: u64,
+    /// Calls of `fsync` and `fdatasync` since the start.
+    pub fsyncs: u64,
+}
+
 /// The status of a disk.
 #[derive(Clone, Debug)]
 pub struct DiskStatus {
@@ -57,6 +70,7 @@ pub(super) struct Volume {
     reserve: Option<u64>,
     pub segment_bytes: u64,
     pub preallocate_bytes: u64,
+    pub zero_bytes: u64,
     draining: AtomicBool,
     failed: OnceLock<String>,
     pub usage: Mutex<Usage>,
@@ -73,6 +87,7 @@ impl Volume {
             reserve: options.reserve_bytes,
             segment_bytes: options.segment_bytes,
             preallocate_bytes: options.preallocate_bytes,
+            zero_bytes: options.zero_bytes,
             draining: AtomicBool::new(config.draining),
             failed: OnceLock::new(),
             usage: Mutex::default(),
@@ -114,16 +129,25 @@ impl Volume {
         }
     }
 
-    pub fn status(&self) -> DiskStatus {
-        let space = self.space();
-        DiskStatus {
+    pub fn counts(&self) -> DiskCounts {
+        DiskCounts {
             id: self.id,
             state: self.state(),
-            reason: self.failed.get().cloned(),
             used_bytes: self.used(),
+            fsyncs: self.disk.fsyncs(),
+        }
+    }
+
+    pub fn status(&self) -> DiskStatus {
+        let (space, counts) = (self.space(), self.counts());
+        DiskStatus {
+            id: counts.id,
+            state: counts.state,
+            reason: self.failed.get().cloned(),
+            used_bytes: counts.used_bytes,
             free_bytes: space.as_ref().map_or(0, |space| space.free),
             total_bytes: space.as_ref().map_or(0, |space| space.total),
-            fsyncs: self.disk.fsyncs(),
+            fsyncs: counts.fsyncs,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, IoSlice, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::calls::{fallocate, is_unsupported, overwrites_in_place, retry, write_all};
 use super::{Disk, Space};
 
 /// The largest number of files that stay open. Further segments are opened when they are needed.
@@ -26,6 +27,7 @@ pub struct FileDisk {
     open_files: Mutex<OpenFiles>,
     fsyncs: AtomicU64,
     cannot_punch: AtomicBool,
+    overwrites_in_place: bool,
     _lock: File,
 }
 
@@ -80,12 +82,14 @@ impl FileDisk {
             Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
             _ => handle.sync_all()?,
         }
+        let overwrites_in_place = overwrites_in_place(&handle)?;
         Ok(FileDisk {
             folder: folder.to_owned(),
             handle,
             open_files: Mutex::default(),
             fsyncs: AtomicU64::new(0),
             cannot_punch: AtomicBool::new(false),
+            overwrites_in_place,
             _lock: lock,
         })
     }
@@ -235,6 +239,10 @@ impl Disk for FileDisk {
         }
     }
 
+    fn syncs_overwrites_faster(&self) -> bool {
+        self.overwrites_in_place
+    }
+
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
         if self.cannot_punch.load(Ordering::Relaxed) {
             return Ok(false);
@@ -307,69 +315,6 @@ fn lock_exclusively(lock: &File, folder: &Path) -> io::Result<()> {
         }
         _ => error,
     })
-}
-
-fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -> io::Result<()> {
-    let (offset, len) = (to_offset(offset)?, to_offset(len)?);
-    // SAFETY: the descriptor is open; the call touches no memory of ours.
-    retry(|| unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) })
-}
-
-fn to_offset(number: u64) -> io::Result<libc::off_t> {
-    libc::off_t::try_from(number).map_err(|_| ErrorKind::InvalidInput.into())
-}
-
-fn is_unsupported(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV)
-    )
-}
-
-/// Repeats a call that a signal interrupts.
-fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
-    loop {
-        if call() == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-}
-
-/// Writes all parts with few calls, and without joining them in memory.
-fn write_all(file: &File, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-    let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-    let mut left = slices.as_mut_slice();
-    IoSlice::advance_slices(&mut left, 0);
-    while !left.is_empty() {
-        let written = write_vectored(file, offset, left)?;
-        if written == 0 {
-            return Err(ErrorKind::WriteZero.into());
-        }
-        offset += written as u64;
-        IoSlice::advance_slices(&mut left, written);
-    }
-    Ok(())
-}
-
-fn write_vectored(file: &File, offset: u64, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    let offset = to_offset(offset)?;
-    let count = slices.len().min(libc::UIO_MAXIOV as usize) as libc::c_int;
-    loop {
-        // SAFETY: `IoSlice` is laid out as `iovec`, and the slices outlive the call.
-        let written =
-            unsafe { libc::pwritev(file.as_raw_fd(), slices.as_ptr().cast(), count, offset) };
-        if written >= 0 {
-            return Ok(written as usize);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
 }
 
 #[cfg(test)]

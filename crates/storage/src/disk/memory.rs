@@ -251,6 +251,10 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn syncs_overwrites_faster(&self) -> bool {
+        true
+    }
+
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
         let mut state = self.call(DiskOp::Allocate)?;
         if state.cannot_punch {

@@ -12,11 +12,13 @@
 //! - After a failed sync the state of all earlier writes is unknown. The caller must treat the disk
 //!   as failed and not sync again, because the kernel forgets the error and the pages.
 
+mod calls;
 mod file;
 mod memory;
 mod scratch;
 
 use std::io;
+use std::ops::Range;
 
 pub use file::FileDisk;
 pub use memory::{DiskFault, DiskOp, MemoryDisk};
@@ -62,6 +64,10 @@ pub trait Disk: Send + Sync {
     /// Allocates space and extends the segment. Does nothing if the disk does not support it.
     fn preallocate(&self, segment: u32, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Returns true if a sync of what is written over zeros costs less than one of what is written
+    /// into space that is only allocated.
+    fn syncs_overwrites_faster(&self) -> bool;
+
     /// Frees the space of a range, which then reads as zeros. Returns false if the disk does not
     /// support it.
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool>;
@@ -83,6 +89,18 @@ pub trait Disk: Send + Sync {
 
     /// Returns the number of calls of `fsync` and `fdatasync`.
     fn fsyncs(&self) -> u64;
+}
+
+/// Writes zeros to a range of a segment.
+pub(crate) fn write_zeros(disk: &dyn Disk, segment: u32, range: Range<u64>) -> io::Result<()> {
+    const ZEROS: &[u8] = &[0; 64 << 10];
+    let mut at = range.start;
+    while at < range.end {
+        let step = (range.end - at).min(ZEROS.len() as u64);
+        disk.write_at(segment, at, &[&ZEROS[..step as usize]])?;
+        at += step;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -204,6 +204,10 @@ impl Disk for PoweredDisk {
         self.on()?.preallocate(segment, offset, len)
     }
 
+    fn syncs_overwrites_faster(&self) -> bool {
+        self.disk.syncs_overwrites_faster()
+    }
+
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
         self.on()?.punch(segment, offset, len)
     }

@@ -267,6 +267,9 @@ impl Disk for SlowDisk {
     fn preallocate(&self, segment: u32, offset: u64, len: u64) -> io::Result<()> {
         self.inner.preallocate(segment, offset, len)
     }
+    fn syncs_overwrites_faster(&self) -> bool {
+        self.inner.syncs_overwrites_faster()
+    }
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
         let hook = self.before_punch.lock().take();
         hook.inspect(|hook| hook());

@@ -238,6 +238,23 @@ async fn a_failed_sync_fails_the_disk_for_good() {
     assert_whole(&world, &refs).await;
 }
 
+/// A file system that hangs would hide that its disk failed.
+#[tokio::test]
+async fn counts_of_disks_ask_no_file_system() {
+    let world = World::new(2);
+    put_many(&world, 0..4).await;
+    let calls = || world.disks.iter().map(|disk| disk.calls()).sum::<u64>();
+    let before = calls();
+    let counts = world.blocks.disk_counts();
+    assert_eq!(calls(), before);
+    for (counts, status) in counts.iter().zip(world.blocks.disks()) {
+        let of_counts = (counts.id, counts.state, counts.used_bytes, counts.fsyncs);
+        let of_status = (status.id, status.state, status.used_bytes, status.fsyncs);
+        assert_eq!(of_counts, of_status);
+    }
+    assert_eq!(counts.len(), 2);
+}
+
 #[tokio::test]
 async fn the_other_disk_takes_over_after_a_failure() {
     let mut world = World::new(2);

@@ -38,6 +38,7 @@ fn options() -> BlockOptions {
         owner: Id([7; 16]),
         segment_bytes: 64 << 10,
         preallocate_bytes: 16 << 10,
+        zero_bytes: 16 << 10,
         reserve_bytes: Some(0),
         compression_level: Some(1),
     }

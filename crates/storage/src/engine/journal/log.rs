@@ -6,8 +6,8 @@
 //! - A generation's header is written over the file of the generation three before it. By then the
 //!   header of the generation before says that the old one is no longer needed.
 //! - All records of a generation are on stable storage before the next one has any.
-//! - Whole pages are written, so that no write reads a page first. What follows the last record on
-//!   its page is zeros.
+//! - Whole pages are written, so that no write reads a page first. The bytes after the last record
+//!   on its page are zeros.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::JournalLimits;
 use super::record::{
     FileHeader, PAGE_BYTES, RecordPosition, Seal, record_header, short_record_header,
 };
-use crate::disk::Disk;
+use crate::disk::{Disk, write_zeros};
 use crate::engine::Result;
 use crate::engine::failure::Breaker;
 use crate::error::Error;
@@ -38,7 +38,7 @@ pub(super) struct Log {
     syncing: Mutex<()>,
 }
 
-/// How far the current generation is on stable storage.
+/// The part of the current generation that is on stable storage.
 #[derive(Clone, Copy, Default)]
 struct Synced {
     generation: u64,
@@ -190,15 +190,8 @@ impl Log {
 
     /// Writes zeros from `start` to `end`, beyond the end of a file.
     fn zero(&self, file: u32, start: u64, end: u64) -> io::Result<()> {
-        const ZEROS: &[u8] = &[0; 64 << 10];
         self.disk.preallocate(file, start, end - start)?;
-        let mut at = start;
-        while at < end {
-            let step = (end - at).min(ZEROS.len() as u64);
-            self.disk.write_at(file, at, &[&ZEROS[..step as usize]])?;
-            at += step;
-        }
-        Ok(())
+        write_zeros(&*self.disk, file, start..end)
     }
 
     /// Puts the first `records` records of `generation` on stable storage.

@@ -4,6 +4,7 @@ mod batches;
 mod blocks;
 mod boots;
 mod bound;
+mod cold;
 mod concurrent;
 mod damaged_rows;
 mod held;
@@ -64,6 +65,7 @@ impl Parts {
                 owner: Id::default(),
                 segment_bytes: 1 << 20,
                 preallocate_bytes: 0,
+                zero_bytes: 0,
                 reserve_bytes: Some(0),
                 compression_level: None,
             },
