@@ -8,7 +8,7 @@
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::identity::{Identity, PROOF_BYTES, SECRETS, Side};
-use crate::pool::Lane;
+use crate::pool::{Lane, NotAdmitted};
 
 /// The keying material of a session.
 pub(crate) type Keying = [u8; PROOF_BYTES];
@@ -48,10 +48,9 @@ pub(crate) async fn check(
     identity: &Identity,
     keying: &Keying,
     receive: &mut (impl AsyncRead + Unpin),
-) -> Result<(Lane, Proven), String> {
+) -> Result<(Lane, Proven), NotAdmitted> {
     let mut hello = [0; PROOF_BYTES * SECRETS + 1];
-    let read = receive.read_exact(&mut hello).await;
-    read.map_err(|error| error.to_string())?;
+    receive.read_exact(&mut hello).await?;
     let mut proofs = hello[1..].chunks_exact(PROOF_BYTES);
     let proven = proofs.find_map(|proof| identity.verify(Side::Dialling, keying, proof));
     match proven {
@@ -66,13 +65,10 @@ pub(crate) async fn answer(
     keying: &Keying,
     Proven(number): Proven,
     send: &mut (impl AsyncWrite + Unpin),
-) -> Result<(), String> {
+) -> Result<(), NotAdmitted> {
     let proofs = identity.prove(Side::Listening, keying);
     let proof = proofs.get(number).ok_or("no such secret")?;
-    let sent = async {
-        send.write_all(proof).await?;
-        send.flush().await
-    };
-    sent.await
-        .map_err(|error: std::io::Error| error.to_string())
+    send.write_all(proof).await?;
+    send.flush().await?;
+    Ok(())
 }

@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 use crate::error::Error;
 use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport};
 use admission::Admission;
-pub use carrier::{Carrier, Connection, Figures, Lane};
+pub use carrier::{Carrier, Connection, Figures, Lane, NotAdmitted};
 use dial::Reached;
 use link::Link;
 use refusals::Refusals;
@@ -121,7 +121,8 @@ impl<C: Carrier> Pool<C> {
     }
 
     /// Returns the number of incoming connections that were refused since the start: for a wrong
-    /// secret, a broken handshake, or too many at once.
+    /// secret, a broken handshake, or too many at once. One that the other end closed before it had
+    /// proven anything does not count.
     pub fn refused(&self) -> u64 {
         self.inner.refusals.count()
     }

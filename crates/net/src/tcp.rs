@@ -28,7 +28,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::handshake::{self, Keying};
 use crate::identity::{Identity, LABEL, PROOF_BYTES, Side, peer_of};
-use crate::pool::{Carrier, Lane, Pool};
+use crate::pool::{Carrier, Lane, NotAdmitted, Pool};
 pub use connection::TcpConnection;
 
 /// The limit of unsent bytes in the kernel. Once there, their order can no longer change.
@@ -121,7 +121,7 @@ async fn check(
     identity: &Identity,
     keying: &Keying,
     io: &mut (impl AsyncRead + AsyncWrite + Unpin),
-) -> Result<Lane, String> {
+) -> Result<Lane, NotAdmitted> {
     let (mut receive, mut send) = tokio::io::split(io);
     let (lane, proven) = handshake::check(identity, keying, &mut receive).await?;
     handshake::answer(identity, keying, proven, &mut send).await?;
@@ -170,9 +170,9 @@ impl Carrier for Tcp {
         }
     }
 
-    async fn admit(&self, stream: TcpStream) -> Result<(NodeId, Lane, TcpConnection), String> {
-        tune(&stream, stream.peer_addr().map_err(text)?);
-        let mut tls = self.acceptor.accept(stream).await.map_err(text)?;
+    async fn admit(&self, stream: TcpStream) -> Result<(NodeId, Lane, TcpConnection), NotAdmitted> {
+        tune(&stream, stream.peer_addr()?);
+        let mut tls = self.acceptor.accept(stream).await?;
         let (peer, keying) = session(tls.get_ref().1)?;
         let lane = check(&self.identity, &keying, &mut tls).await?;
         let connection = TcpConnection::start(peer, Side::Listening, tls);

@@ -23,9 +23,10 @@ pub struct Peer {
     pub addresses: Arc<[String]>,
 }
 
-/// Content of which this much is left, or more, takes turns. Otherwise the longest stream, such as an
-/// upload whose end is not known, would wait for all others.
-const LONG_BYTES: u64 = 4 << 20;
+/// Content of which this much is left, or more, takes turns: a block. Otherwise the longest stream,
+/// such as an upload whose end is not known, would wait for all others, and the blocks that wait with
+/// it would keep the permits of shorter uploads.
+const LONG_BYTES: u64 = 1 << 20;
 /// Content of which this much is left, or more, is sent after all other content.
 const LAST_BYTES: u64 = u64::MAX / 2;
 
@@ -47,13 +48,16 @@ pub enum Class {
 }
 
 impl Class {
+    /// The rank of content that is sent after all other content.
+    pub(crate) const LAST_RANK: u64 = (LONG_BYTES >> 16) + 1;
+
     /// Returns the rank of content of which `remaining` bytes are left. The lowest rank is sent
     /// first.
     pub(crate) fn rank(remaining: u64) -> u64 {
         // In steps, so that streams with similar remaining bytes take turns.
         match remaining < LAST_BYTES {
             true => remaining.min(LONG_BYTES) >> 16,
-            false => (LONG_BYTES >> 16) + 1,
+            false => Class::LAST_RANK,
         }
     }
 

@@ -8,9 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::codec;
 use archipel_base::pieces::Pieces;
-use archipel_base::{BlockHash, NodeId, PartitionId, boxed};
+use archipel_base::{BlockHash, PartitionId, boxed};
 use archipel_net::{Class, MAX_FRAME_BYTES, ReceiveFrames};
 use archipel_storage as storage;
 use archipel_storage::BlockRef;
@@ -20,54 +19,19 @@ use tokio::time::{Instant, timeout};
 use crate::data::Data;
 use crate::error::Error;
 use crate::node::group::Group;
-use crate::node::wire::{FetchCall, method};
 
+mod choice;
 mod prefetch;
+mod source;
 
 pub(crate) use prefetch::Prefetch;
+use source::{PATIENCE, SEVERAL};
+pub(crate) use source::{SlowSources, Source};
 
-/// The time limit for a frame of a stream before another replica is asked, and the limit if there
-/// is no better replica.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// The time limit for a frame if there is no better replica.
 const LAST_PATIENCE: Duration = Duration::from_secs(20);
-/// A replica that sends nothing for this many times its distance or its pace, or for this time if
-/// that is longer, is asked for a sign of life.
-const SEVERAL: u32 = 3;
+/// No replica is asked for a sign of life before it has sent nothing for this time.
 const FIRST_DOUBT: Duration = Duration::from_millis(50);
-
-/// A stream of blocks from a replica.
-pub(crate) struct Source {
-    node: NodeId,
-    receive: Box<dyn ReceiveFrames>,
-    /// The time that its last frames took, once there is one. On a slow link a frame takes long,
-    /// and so does a sign of life, which waits behind frames.
-    pace: Option<Duration>,
-    /// True if it was asked because all replicas are slow.
-    is_last_resort: bool,
-}
-
-impl Source {
-    fn new(node: NodeId, receive: Box<dyn ReceiveFrames>) -> Source {
-        Source {
-            node,
-            receive,
-            pace: None,
-            is_last_resort: false,
-        }
-    }
-
-    /// Returns true if its next frame may take long: all replicas are slow, or it has begun to send
-    /// and no client waits (`class`). Clients may use the link then, and from another replica a block
-    /// that is not in pieces would begin again.
-    fn may_be_slow(&self, class: Option<Class>) -> bool {
-        self.is_last_resort || (class.is_some() && self.pace.is_some())
-    }
-
-    /// Notes how long a frame took. The lengths of frames differ, up to twice from one to the next.
-    fn took(&mut self, time: Duration) {
-        self.pace = Some(time.max(self.pace.unwrap_or_default() / 2));
-    }
-}
 
 /// The blocks of rows of one partition, one after another, in order.
 pub struct BlockStream {
@@ -80,6 +44,8 @@ pub struct BlockStream {
     untried: Option<Vec<usize>>,
     group: Option<Group>,
     remote: Option<Source>,
+    /// A slow replica that would go on with the next block if the others are no better.
+    reserve: Option<Source>,
     /// True if some replica was too slow with the next block.
     slow: bool,
     /// True if only replicas that were too slow with the next block are left.
@@ -113,6 +79,7 @@ impl BlockStream {
             untried: None,
             group: None,
             remote: None,
+            reserve: None,
             slow: false,
             last_resort: false,
             class: None,
@@ -166,12 +133,10 @@ impl BlockStream {
         if self.given >= block.len as usize {
             self.left.pop_front();
             (self.given, self.fresh, self.pieces) = (0, true, None);
-            // A replica that has become fast is no last resort for the next block.
-            if let Some(source) = &mut self.remote {
-                source.is_last_resort &= SEVERAL * source.pace.unwrap_or_default() >= PATIENCE;
-            }
+            self.reserve = None;
+            self.judge();
             if self.only_next {
-                self.remote = None;
+                (self.remote, self.reserve) = (None, None);
             }
         }
         Some(content)
@@ -243,56 +208,6 @@ impl BlockStream {
                 .tell(|events| events.block_read_failed(block.hash, self.partition, &error));
         }
         Err(error.into())
-    }
-
-    /// Opens a stream from the nearest replica that was not tried for the next block. The stream
-    /// brings all blocks that are left, or only the next one. Returns `false` if there is no such
-    /// replica.
-    async fn connect(&mut self) -> Result<bool, Error> {
-        let Some(peers) = self.inner.peers.clone() else {
-            return Ok(false);
-        };
-        let group = match &self.group {
-            Some(group) => group.clone(),
-            None => self.inner.group(self.partition)?,
-        };
-        let untried = self.untried.get_or_insert_with(|| {
-            let others = group.quorums.all().iter();
-            let mut others: Vec<_> = others.filter(|index| !group.is_local(*index)).collect();
-            others.reverse();
-            others
-        });
-        while let Some(index) = untried.pop() {
-            let Some(member) = group.members.get(index) else {
-                continue;
-            };
-            let wanted = if self.only_next { 1 } else { self.left.len() };
-            let call = FetchCall {
-                partition: self.partition,
-                blocks: self.left.iter().take(wanted).copied().collect(),
-                row: None,
-                in_pieces: self.in_pieces,
-                from: self.given as u32,
-            };
-            let remaining: u64 = call.blocks.iter().map(|b| u64::from(b.len)).sum();
-            let remaining = remaining.saturating_sub(self.given as u64);
-            let class = self.class.unwrap_or(Class::Data { remaining });
-            let opened = peers.stream(&member.node.node, method::FETCH, class).await;
-            let Ok(mut stream) = opened else {
-                continue;
-            };
-            let asked = stream.send.send(codec::encode(&call).into()).await;
-            if asked.is_ok() && stream.send.finish().await.is_ok() {
-                self.remote = Some(Source {
-                    is_last_resort: self.last_resort,
-                    ..Source::new(member.node.node, stream.receive)
-                });
-                self.group = Some(group);
-                return Ok(true);
-            }
-        }
-        self.group = Some(group);
-        Ok(false)
     }
 
     /// Returns the next piece of a block, or all of it if it does not come in pieces, without the
@@ -376,6 +291,10 @@ impl BlockStream {
         match &piece {
             Some(_) => source.took(begun.elapsed()),
             None => self.slow = true,
+        }
+        if self.class.is_some() && (piece.is_none() || source.is_slow()) {
+            let slow = &self.inner.slow_sources;
+            slow.note(&node, self.class, Instant::now());
         }
         piece.unwrap_or_else(|| Err(broken("it does not arrive")))
     }

@@ -127,7 +127,19 @@ impl Data {
     /// Sends a request about a row to another node, in a message of its own.
     pub(super) async fn ask_alone(&self, node: &NodeId, call: &RowCall) -> Result<RowReply, Error> {
         let peers = self.peers()?;
-        peers.call(node, method::ROW, Class::Small, call).await
+        // The node may fetch blocks first, and say late that it is busy: see `ask_together`.
+        let may_fetch = match &call.request {
+            Request::Write { version, .. } => {
+                let payload = version.value.as_ref().map(|value| &value.payload);
+                call.background || payload.is_some_and(|payload| !payload.blocks().is_empty())
+            }
+            Request::Read { .. } | Request::Prepare { .. } => false,
+        };
+        let class = match may_fetch {
+            true => Class::Data { remaining: 0 },
+            false => Class::Small,
+        };
+        peers.call(node, method::ROW, class, call).await
     }
 }
 

@@ -175,7 +175,7 @@ impl Run<'_> {
             // A local disk has no alternative, so there is no time limit.
             None
         } else {
-            match waiting.until(Instant::now(), &self.replicas(sent, operation)) {
+            match waiting.until(&self.replicas(sent, operation)) {
                 None => return Came::End,
                 until => until,
             }

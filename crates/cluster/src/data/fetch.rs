@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use archipel_base::{BlockHash, PartitionId, Stamp, boxed};
+use archipel_base::{PartitionId, Stamp, boxed};
 use archipel_net::Class;
 use archipel_storage as storage;
-use archipel_storage::{Payload, Pin, RowKey, Value};
+use archipel_storage::{BlockRef, Payload, Pin, RowKey, Value};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
@@ -30,6 +30,9 @@ const FETCHES: usize = 8;
 
 /// The fetches of a node by their urgency. None waits for a less urgent one, which may take long:
 /// it gives way on its link.
+///
+/// Those in the background wait for the [throttle](crate::node::throttle). So only anti-entropy waits
+/// for them, which holds no unit of background work meanwhile.
 #[derive(Default)]
 pub(super) struct Fetches {
     for_clients: Turns,
@@ -50,9 +53,10 @@ impl Fetches {
 
 /// The fetches of one urgency.
 struct Turns {
-    at_once: Semaphore,
     /// Fetches of the same blocks queue here.
     queues: Vec<Mutex<()>>,
+    /// The permits of fetches whose turn has come. None of them waits with a permit for another one.
+    at_once: Semaphore,
 }
 
 impl Default for Turns {
@@ -65,9 +69,14 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Returns the queue of a block's fetches.
-    fn queue(&self, hash: &BlockHash) -> &Mutex<()> {
-        let queue = u16::from_be_bytes([hash.0[0], hash.0[1]]);
+    /// Returns the queue of the fetches of these blocks. All blocks of a row count, whichever of them
+    /// are here already: a fetch under way brings them one after another. Rows that only begin with
+    /// the same block, as disk images do, have queues of their own.
+    fn queue(&self, blocks: &[BlockRef]) -> &Mutex<()> {
+        let queue = blocks.iter().fold(0_u16, |queue, block| {
+            let hash = u16::from_be_bytes([block.hash.0[0], block.hash.0[1]]);
+            queue.wrapping_mul(31).wrapping_add(hash)
+        });
         &self.queues[usize::from(queue) % QUEUES]
     }
 }
@@ -82,24 +91,24 @@ pub(crate) struct Fetched {
 }
 
 impl Data {
-    /// Brings a row of the local replica up to date. Returns true if the replica was lagging.
-    /// `background` is true if no client waits for it.
+    /// Brings a row of the local replica up to date. Returns true if the replica was lagging. `class`
+    /// is the traffic class of its blocks, if no client waits.
     pub(crate) async fn bring(
         self: &Arc<Data>,
         address: Address,
         key: &RowKey,
-        background: bool,
+        class: Option<Class>,
     ) -> Result<bool, Error> {
         let wanted = key.clone();
         let before = self
             .store()
             .look_up(move |rows| rows.metadata(&wanted))
             .await?;
-        let version = self.read_whole(key, background).await?;
+        let version = self.read_whole(key, class.is_some()).await?;
         if before.is_some_and(|metadata| metadata.stamp >= version.stamp) {
             return Ok(false);
         }
-        self.take(address, key, version, background).await?;
+        self.take(address, key, version, class).await?;
         Ok(true)
     }
 
@@ -112,21 +121,22 @@ impl Data {
         self: &Arc<Data>,
         address: Address,
         key: &RowKey,
-        background: bool,
+        class: Option<Class>,
     ) -> Result<bool, storage::Error> {
         let busy = |error: Error| {
             storage::Error::Busy(format!("the row of an upload cannot be read: {error}"))
         };
-        let version = self.read_whole(key, background).await.map_err(busy)?;
+        let version = self.read_whole(key, class.is_some()).await.map_err(busy)?;
         let is_over = version.value.is_none();
         if !is_over {
-            self.take(address, key, version, background).await?;
+            self.take(address, key, version, class).await?;
         }
         Ok(is_over)
     }
 
     /// Applies a version that another replica holds. If the row that points to its write is lacking
-    /// here, it brings that row first.
+    /// here, it brings that row first. `class` is the traffic class of that row's blocks, if no client
+    /// waits.
     ///
     /// # Errors
     /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet;
@@ -137,6 +147,7 @@ impl Data {
         address: Address,
         key: &RowKey,
         offer: Offer,
+        class: Option<Class>,
     ) -> Result<Applied, storage::Error> {
         let apply = |offer| self.replica.apply(address, key.clone(), offer);
         let applied = apply(offer.clone()).await?;
@@ -146,7 +157,7 @@ impl Data {
         let Some(pointing) = self.replica.pointing_of(key, &offer.version, None) else {
             return Ok(applied);
         };
-        let is_over = self.bring_pointing(address, &pointing, true).await?;
+        let is_over = self.bring_pointing(address, &pointing, class).await?;
         apply(Offer { is_over, ..offer }).await
     }
 
@@ -156,18 +167,18 @@ impl Data {
         address: Address,
         key: &RowKey,
         version: Version<Value>,
-        background: bool,
+        class: Option<Class>,
     ) -> Result<(), storage::Error> {
         // The read may have brought it already.
         let payload = version.value.as_ref().map(|value| value.payload.clone());
         let take = |version| {
             let offer = Offer::settled(version);
-            self.apply(address, key, offer)
+            self.apply(address, key, offer, class)
         };
         match (take(version.clone()).await, payload) {
             (Err(storage::Error::NoBlock(_)), Some(payload)) => {
-                let class = background.then_some(Class::Background);
-                let fetched = self.fetch_missing(key.partition, &payload, class);
+                let turn = self.turn_until(class);
+                let fetched = self.fetch_missing(key.partition, &payload, class, turn);
                 let _held = fetched.await?;
                 take(version).await.map(drop)
             }
@@ -175,47 +186,48 @@ impl Data {
         }
     }
 
+    /// Returns the time until which a fetch that begins now waits for its turn: that of an operation,
+    /// or less if another node's call brought it for no client. Those that wait outlive the calls, and
+    /// would become ever more.
+    pub(super) fn turn_until(&self, class: Option<Class>) -> Instant {
+        let patience = match class {
+            Some(MOVED) => self.answer_time(),
+            _ => self.options.times.operation,
+        };
+        Instant::now() + patience
+    }
+
     /// Fetches the missing blocks of a payload, once few others are fetched. `class` is the traffic
     /// class, if no client waits.
     ///
     /// # Errors
-    /// [`storage::Error::Busy`] if its turn does not come in time: that of an operation, or less if
-    /// another node's call brought it for no client. Those that wait outlive the calls, and would
-    /// become ever more.
+    /// [`storage::Error::Busy`] if its turn does not come until this time.
     pub(crate) async fn fetch_missing(
         self: &Arc<Data>,
         partition: PartitionId,
         payload: &Payload,
         class: Option<Class>,
+        until: Instant,
     ) -> Result<(Pin, storage::BlockAppender), storage::Error> {
-        let times = &self.options.times;
-        let patience = match class {
-            Some(MOVED) => times.call * 3 / 4,
-            _ => times.operation,
-        };
-        let until = Instant::now() + patience;
-        let turn = timeout_at(until, self.fetches.of(class).at_once.acquire()).await;
-        let turn = turn.map_err(|_| no_turn())?;
-        let _turn = turn.map_err(|error| storage::Error::Busy(error.to_string()))?;
-        let fetching = self.fetch_within(Some(until), partition, payload, class);
-        let held = fetching.await?;
+        let held = self.fetch(Some(until), partition, payload, class).await?;
         Ok((held.pin, held.upload))
     }
 
-    /// Fetches the missing blocks of a payload. They are durable on return. `class` is the traffic
-    /// class, if no client waits.
+    /// Fetches the missing blocks of a payload for anti-entropy, which itself limits how many fetches
+    /// run at once. They are durable on return. Each write here is a unit of background work. The wait
+    /// for another node is none, because it may be long. `class` is the traffic class.
     pub(crate) async fn fetch_with(
         self: &Arc<Data>,
         partition: PartitionId,
         payload: &Payload,
         class: Option<Class>,
     ) -> Result<Fetched, storage::Error> {
-        self.fetch_within(None, partition, payload, class).await
+        self.fetch(None, partition, payload, class).await
     }
 
-    /// Fetches as [`Data::fetch_with`]. Other fetches of the same blocks are awaited until this time,
-    /// if one is given.
-    async fn fetch_within(
+    /// Fetches the missing blocks of a payload, among few others and after a wait until this time; or
+    /// for anti-entropy, without a time.
+    async fn fetch(
         self: &Arc<Data>,
         until: Option<Instant>,
         partition: PartitionId,
@@ -224,24 +236,26 @@ impl Data {
     ) -> Result<Fetched, storage::Error> {
         #[cfg(test)]
         self.fetched_in.lock().push(class);
-        let pin = self.store().pin(payload.blocks());
-        let mut missing = self
-            .store()
-            .missing_blocks(payload.blocks().to_vec())
-            .await?;
-        let _turn = match missing.first() {
-            None => None,
-            Some(first) => {
-                let turn = self.turn_of(&first.hash, class);
-                let turn = match until {
-                    Some(until) => timeout_at(until, turn).await.map_err(|_| no_turn())?,
-                    None => turn.await,
-                };
+        let blocks = payload.blocks();
+        let pin = self.store().pin(blocks);
+        let mut missing = self.store().missing_blocks(blocks.to_vec()).await?;
+        let _turn = match missing.is_empty() {
+            true => None,
+            false => {
+                let turn = in_time(until, self.turn_of(blocks, class)).await?;
                 // The fetch before this one in the queue may have brought them.
                 missing = self.store().missing_blocks(missing).await?;
                 Some(turn)
             }
         };
+        let _permit = match until.filter(|_| !missing.is_empty()) {
+            None => None,
+            until => {
+                let permit = in_time(until, self.fetches.of(class).at_once.acquire()).await?;
+                Some(permit.map_err(|error| storage::Error::Busy(error.to_string()))?)
+            }
+        };
+        let is_unit = until.is_none();
         let mut fetched = Fetched {
             pin,
             upload: self.store().appender(),
@@ -254,20 +268,29 @@ impl Data {
             let content = content.map_err(|error| storage::Error::Busy(error.to_string()))?;
             fetched.blocks += 1;
             fetched.bytes += content.len() as u64;
-            fetched.upload.append(content).await?;
+            let storing = fetched.upload.append(content);
+            self.as_unit_if(is_unit, storing).await?;
         }
-        fetched.upload.sync().await?;
+        self.as_unit_if(is_unit, fetched.upload.sync()).await?;
         Ok(fetched)
+    }
+
+    /// Runs some work, as a unit of background work if it is one.
+    async fn as_unit_if<T>(&self, is_unit: bool, work: impl Future<Output = T>) -> T {
+        match is_unit {
+            true => self.throttle.run(work).await,
+            false => work.await,
+        }
     }
 
     /// Returns the turn of a fetch among those of the same blocks. Anti-entropy and the rebalancer may
     /// bring the same row to this node at the same time. So anti-entropy also waits for the other,
     /// which does not wait for it.
-    async fn turn_of(&self, hash: &BlockHash, class: Option<Class>) -> MutexGuard<'_, ()> {
+    async fn turn_of(&self, blocks: &[BlockRef], class: Option<Class>) -> MutexGuard<'_, ()> {
         if class == Some(Class::Background) {
-            drop(self.fetches.moved.queue(hash).lock().await);
+            drop(self.fetches.moved.queue(blocks).lock().await);
         }
-        self.fetches.of(class).queue(hash).lock().await
+        self.fetches.of(class).queue(blocks).lock().await
     }
 
     /// Returns true if the row still has this stamp. It asks the local replica if there is one,
@@ -289,8 +312,16 @@ impl Data {
     }
 }
 
-fn no_turn() -> storage::Error {
-    storage::Error::Busy("too many blocks are being fetched".into())
+/// Waits for a turn until a time, if one is given.
+async fn in_time<T>(
+    until: Option<Instant>,
+    turn: impl Future<Output = T>,
+) -> Result<T, storage::Error> {
+    let no_turn = |_| storage::Error::Busy("too many blocks are being fetched".into());
+    match until {
+        Some(until) => timeout_at(until, turn).await.map_err(no_turn),
+        None => Ok(turn.await),
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::bundle::Bundle;
 use super::{Data, MOVED};
 use crate::error::Error;
+use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
 use crate::node::throttle::Kind;
 use crate::node::wire::{CountersCall, CountersReply, RowCall, method};
@@ -57,25 +58,63 @@ impl Data {
         Ok(reply.0.map_err(storage::Error::from)?)
     }
 
-    /// Answers for the local replica. Before it says that a guard is gone, it asks the other
-    /// replicas: it may have been away when the guard was written, or be new in the partition. It
-    /// does the same if it lacks the row that points to a write.
+    /// Answers a call of this node itself. No other node suspects this one for being late. So it waits
+    /// for other nodes for as long as an operation may take.
     ///
     /// # Errors
-    /// [`storage::Error::Busy`] if the other replicas cannot be asked, and the errors of storage.
+    /// As [`Data::answer_before`].
     pub(crate) async fn answer(
         self: &Arc<Data>,
         call: RowCall,
     ) -> Result<Answer<Value>, storage::Error> {
-        match self.answer_pointed(call.clone()).await? {
+        let until = Instant::now() + self.options.times.operation;
+        self.answer_before(until, call).await
+    }
+
+    /// Answers for the local replica. Before it says that a guard is gone, it asks the other
+    /// replicas: it may have been away when the guard was written, or be new in the partition. It
+    /// does the same if it lacks the row that points to a write. It waits for them until this time.
+    ///
+    /// # Errors
+    /// [`storage::Error::Busy`] if the other replicas cannot be asked, or if blocks that it fetches
+    /// first do not come [in time](Data::in_answer_time); the errors of storage.
+    pub(super) async fn answer_before(
+        self: &Arc<Data>,
+        until: Instant,
+        call: RowCall,
+    ) -> Result<Answer<Value>, storage::Error> {
+        match self.answer_pointed(call.clone(), until).await? {
             Answer::Guarded if self.peers.is_some() => {
-                self.catch_up(&call).await?;
+                let (data, guarded) = (self.clone(), call.clone());
+                let catching_up = async move { data.catch_up(&guarded).await };
+                self.in_answer_time(until, catching_up).await?;
                 // This is done even if no guard was lagging: one may have come just before the
                 // check.
-                self.answer_pointed(call).await
+                self.answer_pointed(call, until).await
             }
             answer => Ok(answer),
         }
+    }
+
+    /// Returns the time for which a call of another node may wait here. If it was not answered at all,
+    /// its caller would suspect this node.
+    pub(super) fn answer_time(&self) -> Duration {
+        self.options.times.call * 3 / 4
+    }
+
+    /// Waits until this time for work that fetches rows and blocks from other nodes. Then the work goes
+    /// on by itself: the blocks that have come would be lost, and the call is repeated.
+    async fn in_answer_time<T: Send + 'static>(
+        &self,
+        until: Instant,
+        work: impl Future<Output = Result<T, storage::Error>> + Send + 'static,
+    ) -> Result<T, storage::Error> {
+        if self.peers.is_none() {
+            return work.await;
+        }
+        let late = |_| storage::Error::Busy("what the row refers to is being fetched".into());
+        let done = timeout_at(until, DetachOnDrop::new(work)).await;
+        done.map_err(late)?
     }
 
     /// Answers for the local replica. It first brings the row that points to a write, if that is
@@ -83,8 +122,9 @@ impl Data {
     async fn answer_pointed(
         self: &Arc<Data>,
         call: RowCall,
+        until: Instant,
     ) -> Result<Answer<Value>, storage::Error> {
-        let answer = self.answer_whole(call.clone(), false).await?;
+        let answer = self.answer_whole(call.clone(), false, until).await?;
         let (Answer::LacksPointing, Request::Write { version, .. }) = (&answer, &call.request)
         else {
             return Ok(answer);
@@ -93,9 +133,10 @@ impl Data {
         let Some(pointing) = self.replica.pointing_of(&key, version, own) else {
             return Ok(answer);
         };
-        let brought = self.bring_pointing(call.address, &pointing, call.background);
-        let is_over = brought.await?;
-        self.answer_whole(call, is_over).await
+        let (data, address, class) = (self.clone(), call.address, class_of(&call));
+        let bringing = async move { data.bring_pointing(address, &pointing, class).await };
+        let is_over = self.in_answer_time(until, bringing).await?;
+        self.answer_whole(call, is_over, until).await
     }
 
     /// Brings the guards of a request up to date.
@@ -103,7 +144,7 @@ impl Data {
         let pointing = call.pointing().map(|(row, _)| row);
         let guards = call.guard_rows().map(|(row, _)| row);
         for guard in guards.chain(pointing) {
-            let brought = self.bring(call.address, &guard, call.background).await;
+            let brought = self.bring(call.address, &guard, class_of(call)).await;
             brought.map_err(|error| {
                 storage::Error::Busy(format!("the guard of a row cannot be read: {error}"))
             })?;
@@ -118,6 +159,7 @@ impl Data {
         self: &Arc<Data>,
         call: RowCall,
         is_over: bool,
+        until: Instant,
     ) -> Result<Answer<Value>, storage::Error> {
         let blocks = match &call.request {
             Request::Write { version, .. } => version.value.as_ref().map(|v| v.payload.clone()),
@@ -134,11 +176,15 @@ impl Data {
         }
         match (answer, blocks) {
             (Err(storage::Error::NoBlock(_)), Some(payload)) if self.peers.is_some() => {
-                let partition = call.address.partition;
-                let class = call.background.then_some(MOVED);
-                let fetched = self.fetch_missing(partition, &payload, class);
-                let _held = fetched.await?;
-                self.replica.answer(call, is_over).await
+                let (data, partition, class) =
+                    (self.clone(), call.address.partition, class_of(&call));
+                let turn = until.max(self.turn_until(class));
+                let fetching = async move {
+                    let fetched = data.fetch_missing(partition, &payload, class, turn);
+                    let _held = fetched.await?;
+                    data.replica.answer(call, is_over).await
+                };
+                self.in_answer_time(until, fetching).await
             }
             (answer, _) => answer,
         }
@@ -279,6 +325,11 @@ impl Data {
         let why = format!("{} counts other groups", node.short());
         Err(Error::Unavailable(why))
     }
+}
+
+/// Returns the traffic class of blocks that are fetched for a call, if no client waits.
+fn class_of(call: &RowCall) -> Option<Class> {
+    call.background.then_some(MOVED)
 }
 
 #[cfg(test)]

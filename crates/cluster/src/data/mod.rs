@@ -43,9 +43,12 @@ pub(crate) mod relay;
 mod replicate;
 pub(crate) mod rows;
 pub(crate) mod serve;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod versions;
 pub(crate) mod watch;
 
+use block_reader::SlowSources;
 use fetch::Fetches;
 pub(crate) use fetch::{Fetched, MOVED};
 
@@ -54,8 +57,8 @@ use queues::Queues;
 use relay::Relay;
 use watch::Watches;
 
-/// The most copies of versions that are under way to suspected nodes at once.
-const COPIES: usize = 16;
+/// The most copies of versions to other nodes that may outlive their callers.
+const COPIES: usize = 64;
 
 /// Rows, blocks and listings over all replicas. Derefs to the [`Node`] below.
 pub struct Data {
@@ -64,10 +67,12 @@ pub struct Data {
     /// depends on it.
     queues: Queues,
     fetches: Fetches,
+    slow_sources: SlowSources,
     /// The traffic class of each fetch.
     #[cfg(test)]
     fetched_in: parking_lot::Mutex<Vec<Option<archipel_net::Class>>>,
-    /// The permits for copies of versions to suspected nodes. They may outlive their callers.
+    /// The permits for copies of versions to other nodes that may outlive their callers. Without one, a
+    /// copy ends with its caller, and a suspected node is asked only if a quorum needs it.
     copies: Arc<Semaphore>,
     watches: Watches,
     relay: Relay,
@@ -80,6 +85,7 @@ impl Data {
             node,
             queues: Queues::default(),
             fetches: Fetches::default(),
+            slow_sources: SlowSources::default(),
             #[cfg(test)]
             fetched_in: parking_lot::Mutex::default(),
             copies: Arc::new(Semaphore::new(COPIES)),

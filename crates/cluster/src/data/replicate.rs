@@ -19,9 +19,9 @@ use crate::node::replica::versions::kept_row;
 use crate::node::wire::RowCall;
 use crate::register::{Answer, ReplicaSet, Request, Version, versions};
 
-/// The time for which further replicas may tell the rebalancer what they hold of a row, once a
-/// quorum has told. One that is later, because its disk hangs for example, gets the row later.
-const LATE: Duration = Duration::from_secs(1);
+/// The time for further replicas once a quorum has told the rebalancer what it holds of a row, or has
+/// a copy of a version. One that is later, because its disk hangs for example, gets the row later.
+pub(super) const LATE: Duration = Duration::from_secs(1);
 
 /// A row that was brought to its replicas.
 pub struct Replicated {
@@ -133,9 +133,10 @@ impl Data {
 
     /// Brings a version of a row to some replicas. Returns those that hold it, or a newer one.
     ///
-    /// A write is awaited for as long as a call may take, although a quorum may hold the version
-    /// already. A new replica fetches the row's blocks before it answers, and those of the older
-    /// layout version, which have them, drop them once the rows have moved.
+    /// A write is awaited although a quorum may hold the version already: nearly as long as a call may
+    /// take, or an operation if the replica is this node's own. A new replica fetches the row's blocks
+    /// before it accepts, and those of the older layout version, which have them, drop them once the
+    /// rows have moved. One whose blocks take longer goes on with them by itself.
     async fn bring_to(
         self: &Arc<Data>,
         replicas: ReplicaSet,

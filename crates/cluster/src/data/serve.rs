@@ -11,6 +11,7 @@ use archipel_storage as storage;
 use archipel_storage::{BlockRef, Pin};
 use archipel_traces::describe;
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::Data;
 use crate::node::detach::DetachOnDrop;
@@ -35,12 +36,14 @@ impl Data {
     pub(crate) async fn serve_row(self: &Arc<Data>, from: NodeId, call: RowCall) -> RowReply {
         about(call.address.partition);
         let is_read = matches!(call.request, Request::Read { .. });
+        // The time for the newer layout is part of it.
+        let until = Instant::now() + self.answer_time();
         let answer = match self.keep_up(from, call.address.epoch).await {
             Err(error) => Err(storage::Error::Busy(error.to_string())),
-            Ok(()) if is_read => self.answer(call).await,
+            Ok(()) if is_read => self.answer_before(until, call).await,
             Ok(()) => {
                 let data = self.clone();
-                DetachOnDrop::new(async move { data.answer(call).await }).await
+                DetachOnDrop::new(async move { data.answer_before(until, call).await }).await
             }
         };
         RowReply(answer.map_err(Refusal::from))

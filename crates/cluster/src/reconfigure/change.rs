@@ -232,8 +232,10 @@ impl LayoutChanges {
         // Then the change has not ended, and a caller that waits for its end must not be told so.
         let driver = self.driver(epoch);
         let alone = || Some("no node of the new layout answers this node".to_owned());
+        // That of a node that drove the change earlier says nothing any more.
         let trouble = work
             .trouble
+            .filter(|_| driver == Some(self.me().node))
             .or_else(|| alone().filter(|_| driver.is_none()));
         let first = epoch.newest().roles.iter().map(|role| role.store.node);
         Some(Progress {

@@ -1,5 +1,6 @@
 //! The interface of a kind of connections to the pool.
 
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,6 +20,41 @@ pub struct Lane(pub u8);
 impl Lane {
     /// The lane of small and urgent messages.
     pub const SMALL: Lane = Lane(0);
+}
+
+/// The reason why an incoming connection is not admitted.
+#[derive(Debug)]
+pub enum NotAdmitted {
+    /// The other end closed it before it had proven anything, or this node stops. A dial does so if
+    /// another one was faster.
+    Gone(String),
+    /// It proved something wrong, broke the protocol, or took too long.
+    Refused(String),
+}
+
+impl From<String> for NotAdmitted {
+    fn from(why: String) -> NotAdmitted {
+        NotAdmitted::Refused(why)
+    }
+}
+
+impl From<&str> for NotAdmitted {
+    fn from(why: &str) -> NotAdmitted {
+        NotAdmitted::Refused(why.into())
+    }
+}
+
+impl From<io::Error> for NotAdmitted {
+    fn from(error: io::Error) -> NotAdmitted {
+        match error.kind() {
+            ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::NotConnected => NotAdmitted::Gone(error.to_string()),
+            _ => NotAdmitted::Refused(error.to_string()),
+        }
+    }
 }
 
 /// A maker of connections of one kind.
@@ -49,7 +85,7 @@ pub trait Carrier: Send + Sync + 'static {
     async fn admit(
         &self,
         attempt: Self::Attempt,
-    ) -> Result<(NodeId, Lane, Self::Connection), String>;
+    ) -> Result<(NodeId, Lane, Self::Connection), NotAdmitted>;
 
     /// Returns the attempt if its address is known to be its own. Else asks the other end to show
     /// that it is, without remembering anything, and returns `None`: it comes again as a new

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::admission::Pass;
 use super::{
-    Carrier, Connection, DIAL_TIMEOUT, Dial, Figures, Inner, Lane, REMEMBERED, Usage, UsageGuard,
+    Carrier, Connection, DIAL_TIMEOUT, Dial, Figures, Inner, Lane, NotAdmitted, REMEMBERED, Usage,
+    UsageGuard,
 };
 use crate::error::Error;
 use crate::transport::{Incoming, Peer};
@@ -67,13 +68,16 @@ impl<C: Carrier> Inner<C> {
             tokio::spawn(async move {
                 match inner.admit(attempt, pass).await {
                     Ok(()) => inner.admission.proven(from),
-                    Err(why) => inner.refusals.note(from, &why),
+                    Err(NotAdmitted::Refused(why)) => inner.refusals.note(from, &why),
+                    Err(NotAdmitted::Gone(why)) => {
+                        tracing::debug!(%from, why, "a connection ended before it was proven");
+                    }
                 }
             });
         }
     }
 
-    async fn admit(self: &Arc<Self>, attempt: C::Attempt, _pass: Pass) -> Result<(), String> {
+    async fn admit(self: &Arc<Self>, attempt: C::Attempt, _pass: Pass) -> Result<(), NotAdmitted> {
         let admitted = tokio::time::timeout(DIAL_TIMEOUT, self.carrier.admit(attempt)).await;
         let admitted = admitted.map_err(|_| "it did not prove itself in time")?;
         let (peer, lane, connection) = admitted?;

@@ -1,6 +1,7 @@
 //! Tests of the pool with connections in memory and with paused time.
 
 mod dials;
+mod strangers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use archipel_base::NodeId;
 use async_trait::async_trait;
 use tokio::sync::{Notify, mpsc};
 
-use super::admission::ROOM;
 use super::*;
 use crate::identity::Identity;
 use crate::transport::{ReceiveFrames, SendFrames};
@@ -26,6 +26,8 @@ struct Fake {
     /// The attempts that were asked to show their address.
     asked: Arc<AtomicUsize>,
     dials: Arc<AtomicUsize>,
+    /// True if the other ends close their attempts.
+    gone: Arc<AtomicBool>,
 }
 
 /// An attempt: true if it proves the secret at once, and its address.
@@ -161,8 +163,10 @@ impl Carrier for Fake {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Some(attempt)
     }
-    async fn admit(&self, proven: bool) -> Result<(NodeId, Lane, FakeConnection), String> {
-        if proven {
+    async fn admit(&self, proven: bool) -> Result<(NodeId, Lane, FakeConnection), NotAdmitted> {
+        if self.gone.load(Ordering::SeqCst) {
+            Err(NotAdmitted::Gone("closed".into()))
+        } else if proven {
             Ok((PEER, Lane(1), self.connection()))
         } else {
             std::future::pending().await
@@ -178,6 +182,7 @@ struct Bench {
     knocks: mpsc::Sender<Knock>,
     asked: Arc<AtomicUsize>,
     dials: Arc<AtomicUsize>,
+    gone: Arc<AtomicBool>,
     peer: Peer,
 }
 
@@ -188,12 +193,14 @@ fn bench() -> Bench {
     let (sender, knocks) = mpsc::channel(1000);
     let asked: Arc<AtomicUsize> = Arc::default();
     let dials: Arc<AtomicUsize> = Arc::default();
+    let gone: Arc<AtomicBool> = Arc::default();
     let pool = Pool::start(Fake {
         identity: Identity::new(key.as_ref(), b"secret").unwrap(),
         made: made.clone(),
         knocks: tokio::sync::Mutex::new(knocks),
         asked: asked.clone(),
         dials: dials.clone(),
+        gone: gone.clone(),
     });
     let peer = Peer {
         id: PEER,
@@ -205,6 +212,7 @@ fn bench() -> Bench {
         knocks: sender,
         asked,
         dials,
+        gone,
         peer,
     }
 }
@@ -304,83 +312,6 @@ async fn unused_one_of_two_connections_is_closed() {
     assert_eq!(bench.pool.statistics()[0].connections, 2);
     minutes(2).await;
     assert!(bench.made().iter().all(|connection| !connection.is_open()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn unproven_connections_are_limited_and_dropped_after_a_timeout() {
-    let bench = bench();
-    for n in 0..ROOM + 5 {
-        bench.knock(false, stranger(n)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(bench.pool.refused(), 5);
-    tokio::time::sleep(2 * DIAL_TIMEOUT).await;
-    assert_eq!(bench.pool.refused(), ROOM as u64 + 5);
-    assert!(bench.pool.statistics().is_empty());
-    // There is room for connections again.
-    bench.knock(true, stranger(0)).await;
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(bench.made().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_flood_of_strangers_does_not_keep_members_out() {
-    let bench = bench();
-    // The one has connected before, and this node has dialled the other.
-    let other = SocketAddr::from(([127, 0, 0, 2], 1));
-    bench.knock(true, other).await;
-    bench.open(Class::Small).await;
-    for n in 0..4 * ROOM {
-        bench.knock(false, stranger(n)).await;
-    }
-    bench.knock(true, stranger(1000)).await;
-    bench.knock(true, other).await;
-    bench.knock(true, member()).await;
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(bench.made().len(), 4, "the two members, each twice");
-    assert_eq!(bench.pool.refused() as usize, 3 * ROOM + 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_address_does_not_take_all_the_room_of_strangers() {
-    let bench = bench();
-    for _ in 0..4 * ROOM {
-        bench.knock(false, stranger(1)).await;
-    }
-    bench.knock(true, stranger(2)).await;
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(bench.made().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_address_does_not_take_all_the_room_of_members() {
-    let bench = bench();
-    let other = SocketAddr::from(([127, 0, 0, 2], 1));
-    bench.knock(true, other).await;
-    bench.knock(true, member()).await;
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    for _ in 0..4 * ROOM {
-        bench.knock(false, other).await;
-    }
-    bench.knock(true, member()).await;
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(bench.made().len(), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn addresses_are_validated_while_many_have_proven_nothing() {
-    let bench = bench();
-    bench.knock(true, stranger(0)).await;
-    for n in 0..10 {
-        bench.knock(false, stranger(n)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(bench.asked.load(Ordering::SeqCst), 0, "a round trip less");
-    for n in 0..20 {
-        bench.knock(false, stranger(n)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(bench.asked.load(Ordering::SeqCst), 14);
 }
 
 #[tokio::test(start_paused = true)]

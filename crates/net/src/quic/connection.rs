@@ -8,7 +8,7 @@ use std::time::Duration;
 use archipel_base::NodeId;
 use async_trait::async_trait;
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{Connection, VarInt};
+use quinn::{Connection, ConnectionError, TransportErrorCode, VarInt};
 use rustls::pki_types::CertificateDer;
 
 use super::stream::stream_of;
@@ -16,7 +16,7 @@ use super::{CONTENT_WINDOW_BYTES, FIRST_STREAMS, Quic, SMALL_WINDOW_BYTES, STREA
 use crate::error::Error;
 use crate::handshake::{self, Keying};
 use crate::identity::{Identity, LABEL, PROOF_BYTES, peer_of};
-use crate::pool::{self, Carrier, Figures, Lane, Usage, UsageGuard};
+use crate::pool::{self, Carrier, Figures, Lane, NotAdmitted, Usage, UsageGuard};
 use crate::transport::{Class, Stream};
 
 /// Codes for closing a connection. The texts beside them are for people.
@@ -52,8 +52,36 @@ fn trust(connection: &Connection, lane: Lane) {
     connection.set_receive_window(VarInt::from_u32(window));
 }
 
+/// Returns the reason why an unproven connection ended.
+fn ended(error: ConnectionError) -> NotAdmitted {
+    let is_gone = match &error {
+        // quinn closes a connection with this code if it is dropped.
+        ConnectionError::ApplicationClosed(close) => close.error_code == VarInt::from_u32(CLOSING),
+        // During the handshake this stands for all codes of applications.
+        ConnectionError::ConnectionClosed(close) => {
+            close.error_code == TransportErrorCode::APPLICATION_ERROR
+        }
+        // This node closes all connections when it stops.
+        ConnectionError::Reset | ConnectionError::LocallyClosed => true,
+        _ => false,
+    };
+    match is_gone {
+        true => NotAdmitted::Gone(error.to_string()),
+        false => NotAdmitted::Refused(error.to_string()),
+    }
+}
+
+/// Returns the reason why a proof failed. A stream only tells that its connection is lost, also if
+/// that ended for a fault.
+fn why_unproven(connection: &Connection, why: NotAdmitted) -> NotAdmitted {
+    match (why, connection.close_reason()) {
+        (NotAdmitted::Gone(_), Some(reason)) => ended(reason),
+        (why, _) => why,
+    }
+}
+
 /// Closes the connection if the proof failed.
-fn closing<T>(connection: &Connection, outcome: Result<T, String>) -> Result<T, String> {
+fn closing<T, E>(connection: &Connection, outcome: Result<T, E>) -> Result<T, E> {
     if outcome.is_err() {
         connection.close(VarInt::from_u32(UNPROVEN), b"refused");
     }
@@ -72,9 +100,12 @@ async fn introduce(
     Ok(peer)
 }
 
-async fn check(identity: &Identity, connection: &Connection) -> Result<(NodeId, Lane), String> {
+async fn check(
+    identity: &Identity,
+    connection: &Connection,
+) -> Result<(NodeId, Lane), NotAdmitted> {
     let (peer, keying) = (named(connection)?, keying(connection)?);
-    let (mut send, mut receive) = connection.accept_bi().await.map_err(text)?;
+    let (mut send, mut receive) = connection.accept_bi().await.map_err(ended)?;
     let (lane, proven) = handshake::check(identity, &keying, &mut receive).await?;
     trust(connection, lane);
     handshake::answer(identity, &keying, proven, &mut send).await?;
@@ -121,9 +152,13 @@ impl Carrier for Quic {
         }
     }
 
-    async fn admit(&self, attempt: quinn::Incoming) -> Result<(NodeId, Lane, Connection), String> {
-        let connection = attempt.await.map_err(text)?;
+    async fn admit(
+        &self,
+        attempt: quinn::Incoming,
+    ) -> Result<(NodeId, Lane, Connection), NotAdmitted> {
+        let connection = attempt.await.map_err(ended)?;
         let checked = check(&self.identity, &connection).await;
+        let checked = checked.map_err(|why| why_unproven(&connection, why));
         let (peer, lane) = closing(&connection, checked)?;
         Ok((peer, lane, connection))
     }

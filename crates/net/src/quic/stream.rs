@@ -136,7 +136,7 @@ mod tests {
             Class::Control,
             Class::Small,
             content(0),
-            content(1 << 20),
+            content(1 << 19),
             content(1 << 40),
             content(u64::MAX),
             Class::Background,

@@ -11,7 +11,7 @@ use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
 
 use super::*;
-use crate::pool::{Carrier, Lane};
+use crate::pool::{Carrier, Lane, NotAdmitted};
 use crate::transport::Transport;
 
 /// A socket from which nothing can be read.
@@ -113,6 +113,72 @@ async fn connections_to_a_node_that_crashed_end_once_it_is_back() {
     send.write_all(b"a call").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(60), connection.closed()).await;
     assert_eq!(ended.unwrap(), ConnectionError::Reset);
+}
+
+/// Dials without a proof.
+fn connect(dialling: &Quic, address: SocketAddr) -> quinn::Connecting {
+    let tls = dialling.identity.client(None).unwrap();
+    let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
+    let mut config = quinn::ClientConfig::new(Arc::new(tls));
+    config.transport_config(dialling.transport.clone());
+    let endpoint = dialling.endpoint();
+    endpoint.connect_with(config, address, "archipel").unwrap()
+}
+
+/// Found by reading: the slower one of two dials counted as a refused connection at the other end.
+#[tokio::test]
+async fn dial_that_is_dropped_is_gone_and_not_refused() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listening = Quic::listen(any, identity()).unwrap();
+    let dialling = Quic::listen(any, identity()).unwrap();
+    let address = listening.socket.local_addr().unwrap();
+    let is_gone = async |attempt| {
+        let admitting = listening.admit(attempt);
+        let admitted = tokio::time::timeout(Duration::from_secs(60), admitting).await;
+        let admitted = admitted.expect("it learns of the end").map(|_| ());
+        assert!(
+            matches!(admitted, Err(NotAdmitted::Gone(_))),
+            "{admitted:?}"
+        );
+    };
+    // Within the handshake.
+    let attempt = tokio::select! {
+        attempt = listening.next_attempt() => attempt.unwrap().1,
+        dialled = dialling.dial(address, None, Lane::SMALL) => panic!("{:?}", dialled.err()),
+    };
+    is_gone(attempt).await;
+    // Between the handshake and the proof.
+    let connecting = connect(&dialling, address);
+    let connecting = async { drop(connecting.await.unwrap()) };
+    let (_, attempt) = listening.next_attempt().await.unwrap();
+    tokio::join!(connecting, is_gone(attempt));
+}
+
+/// Found by reading: a connection that ended for a fault while its proof was read counted as a dial that
+/// was dropped. With the code 0 it is one.
+#[tokio::test]
+async fn connection_with_a_fault_in_its_proof_is_refused() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listening = Quic::listen(any, identity()).unwrap();
+    let dialling = Quic::listen(any, identity()).unwrap();
+    let address = listening.socket.local_addr().unwrap();
+    for code in 0..2_u32 {
+        let connecting = connect(&dialling, address);
+        let failing = async {
+            let connection = connecting.await.unwrap();
+            let (mut send, _receive) = connection.open_bi().await.unwrap();
+            send.write_all(b"a part of a proof").await.unwrap();
+            // So that the other end has begun to read it.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            connection.close(VarInt::from_u32(code), b"");
+        };
+        let (_, attempt) = listening.next_attempt().await.unwrap();
+        let admitting = tokio::time::timeout(Duration::from_secs(60), listening.admit(attempt));
+        let ((), admitted) = tokio::join!(failing, admitting);
+        let admitted = admitted.expect("it learns of the end").map(|_| ());
+        let is_gone = matches!(admitted, Err(NotAdmitted::Gone(_)));
+        assert_eq!(is_gone, code == 0, "{admitted:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The pieces to send on a TCP connection, the most urgent first. Pure.
 //!
 //! Frames wait here and not in the connection's buffers, so that their order can change as long as
-//! possible. Equally urgent streams take turns, one piece each.
+//! possible. Equally urgent streams take turns, one piece each. Content is sent by what is left of it,
+//! and each eighth piece is of the stream that has waited for longest: short streams that use up the
+//! link would hold up a long one for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
@@ -18,6 +20,10 @@ pub(super) const FIRST_CREDIT_BYTES: usize = 256 << 10;
 
 /// The order of the ready streams, most urgent first: class, rank, turn, stream.
 type Key = (u8, u64, u64, u64);
+/// The class of content in a key.
+const CONTENT: u8 = 2;
+/// Of this many pieces of content, one is of the stream that has waited for longest.
+const LONGEST_WAIT: u64 = 8;
 
 #[derive(Default)]
 pub(super) struct Outbox {
@@ -30,6 +36,8 @@ pub(super) struct Outbox {
     ping: Option<u64>,
     pong: Option<u64>,
     turn: u64,
+    /// The number of pieces of content that were sent. Content that comes last does not count.
+    content: u64,
 }
 
 struct Sending {
@@ -46,7 +54,7 @@ fn urgency(class: Class) -> (u8, u64) {
     match class {
         Class::Control => (0, 0),
         Class::Small => (1, 0),
-        Class::Data { remaining } => (2, Class::rank(remaining)),
+        Class::Data { remaining } => (CONTENT, Class::rank(remaining)),
         Class::Background => (3, 0),
     }
 }
@@ -207,11 +215,27 @@ impl Outbox {
         }
         // The piece that opens a stream precedes its data.
         while into.len() < enough && self.controls.is_empty() {
-            let Some(key) = self.ready.pop_first() else {
+            let Some(key) = self.choose() else {
                 return;
             };
+            self.ready.remove(&key);
             self.piece(key.3, into);
         }
+    }
+
+    /// Returns the stream whose piece is sent next. Content that comes last waits for as long as
+    /// there is other content.
+    fn choose(&mut self) -> Option<Key> {
+        let first = *self.ready.first()?;
+        if first.0 != CONTENT || first.1 == Class::LAST_RANK {
+            return Some(first);
+        }
+        self.content += 1;
+        if !self.content.is_multiple_of(LONGEST_WAIT) {
+            return Some(first);
+        }
+        let content = self.ready.range(first..(CONTENT, Class::LAST_RANK, 0, 0));
+        content.min_by_key(|key| key.2).copied()
     }
 
     fn piece(&mut self, stream: u64, into: &mut BytesMut) {

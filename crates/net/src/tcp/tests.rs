@@ -1,10 +1,18 @@
-//! Tests of the parts of the TCP transport, without a network.
+//! Tests of the parts of the TCP transport, nearly all without a network.
 
 use bytes::{Bytes, BytesMut};
+use ring::rand::SystemRandom;
+use ring::signature::Ed25519KeyPair;
+use std::net::SocketAddr;
 use std::task::Waker;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 
+use super::TcpTransport;
 use super::outbox::{FIRST_CREDIT_BYTES, Outbox};
 use super::wire::{self, Kind, PIECE_BYTES};
+use crate::identity::Identity;
+use crate::pool::{Carrier, NotAdmitted};
 use crate::transport::Class;
 
 fn pieces(outbox: &mut Outbox, enough: usize) -> Vec<(Kind, u64, usize)> {
@@ -28,10 +36,10 @@ fn most_urgent_stream_is_sent_first_and_equals_take_turns() {
     let classes = [
         (1, Class::Background),
         (3, Class::Data { remaining: 1 << 30 }),
-        (5, Class::Data { remaining: 1 << 20 }),
+        (5, Class::Data { remaining: 1 << 19 }),
         (7, Class::Small),
         (9, Class::Control),
-        (11, Class::Data { remaining: 1 << 20 }),
+        (11, Class::Data { remaining: 1 << 19 }),
     ];
     for (id, class) in classes {
         outbox.add(id, class);
@@ -49,7 +57,7 @@ fn most_urgent_stream_is_sent_first_and_equals_take_turns() {
 #[test]
 fn long_content_takes_turns_before_content_that_comes_last() {
     let mut outbox = Outbox::default();
-    let content = [(1, u64::MAX), (3, 1 << 40), (5, 5 << 20), (7, 1 << 20)];
+    let content = [(1, u64::MAX), (3, 1 << 40), (5, 1 << 20), (7, 1 << 19)];
     for (id, remaining) in content {
         outbox.add(id, Class::Data { remaining });
         outbox.push(id, frame(2 * PIECE_BYTES));
@@ -59,6 +67,37 @@ fn long_content_takes_turns_before_content_that_comes_last() {
         .map(|p| p.1)
         .collect();
     assert_eq!(order, [7, 7, 3, 5, 3, 5, 1, 1]);
+}
+
+/// Found by reading: an upload of 4 MiB or more got no piece while shorter streams used up the link.
+#[test]
+fn short_streams_do_not_hold_up_a_long_one() {
+    for remaining in [1 << 20, 300 << 10] {
+        let mut outbox = Outbox::default();
+        outbox.add(1, Class::Data { remaining: 1 << 40 });
+        outbox.add(
+            3,
+            Class::Data {
+                remaining: u64::MAX,
+            },
+        );
+        outbox.add(5, Class::Background);
+        for id in [1, 3, 5] {
+            outbox.push(id, frame(3 * PIECE_BYTES));
+        }
+        let mut sent = Vec::new();
+        for id in (7..).step_by(2).take(64) {
+            outbox.add(id, Class::Data { remaining });
+            outbox.push(id, frame(2 * PIECE_BYTES));
+            // As much goes out as comes in.
+            for _ in 0..2 {
+                sent.extend(pieces(&mut outbox, 1).iter().map(|p| p.1));
+            }
+        }
+        let of = |id| sent.iter().filter(|sent| **sent == id).count();
+        assert_eq!(of(1), 3, "{remaining}: {sent:?}");
+        assert_eq!(of(3) + of(5), 0, "{remaining}: they give way");
+    }
 }
 
 #[test]
@@ -125,4 +164,24 @@ fn unknown_pieces_are_skipped_and_too_long_pieces_refused() {
     assert_eq!((piece.kind, piece.stream), (Kind::End, 5));
     wire::put_head(&mut bytes, Kind::Data, PIECE_BYTES + 1, 5);
     assert!(wire::take(&mut bytes).is_err());
+}
+
+/// Found by reading: the slower one of two dials counted as a refused connection at the other end.
+#[tokio::test]
+async fn dial_that_is_dropped_is_gone_and_not_refused() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+    let identity = Identity::new(key.as_ref(), b"secret").unwrap();
+    let node = TcpTransport::bind(any, identity).unwrap();
+    let listener = TcpListener::bind(any).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    for sent in [&b""[..], b"not TLS"] {
+        let mut dialling = TcpStream::connect(address).await.unwrap();
+        let (attempt, _) = listener.accept().await.unwrap();
+        dialling.write_all(sent).await.unwrap();
+        drop(dialling);
+        let admitted = node.carrier().admit(attempt).await.map(|_| ());
+        let is_gone = matches!(admitted, Err(NotAdmitted::Gone(_)));
+        assert_eq!(is_gone, sent.is_empty(), "{admitted:?}");
+    }
 }

@@ -1,4 +1,4 @@
-use archipel_base::pieces;
+use archipel_base::{NodeId, pieces};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, RowKey, Value};
 use async_trait::async_trait;

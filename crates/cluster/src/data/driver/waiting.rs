@@ -44,6 +44,9 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     at: Instant,
+    /// True once the replicas were asked again, at that time or sooner. Until then it is due, also
+    /// if an answer was handled a moment after its time.
+    fired: bool,
     pause: Duration,
     until: Instant,
 }
@@ -104,14 +107,18 @@ impl Waiting {
         let (pause, until) = match self.retry {
             None => (self.times.first_retry, (now + self.times.retries).min(last)),
             // The pending retry covers this replica, too.
-            Some(retry) if retry.at > now => return false,
+            Some(retry) if !retry.fired => return false,
             Some(retry) => ((2 * retry.pause).min(self.times.longest_retry), retry.until),
         };
         if now >= until {
             return true;
         }
-        let at = now + pause;
-        self.retry = Some(Retry { at, pause, until });
+        self.retry = Some(Retry {
+            at: now + pause,
+            fired: false,
+            pause,
+            until,
+        });
         false
     }
 
@@ -130,10 +137,11 @@ impl Waiting {
         self.patient_until = now + usual.map_or(self.patience, |usual| usual.min(self.patience));
     }
 
-    /// Returns until when an answer is awaited; `None` if none is to be expected.
-    pub fn until(&mut self, now: Instant, replicas: &Replicas<'_>) -> Option<Instant> {
+    /// Returns until when an answer is awaited, which may be over; `None` if none is to be expected.
+    pub fn until(&mut self, replicas: &Replicas<'_>) -> Option<Instant> {
         self.enter(replicas.round);
-        let retry = self.retry.map(|retry| retry.at).filter(|at| *at > now);
+        let retry = self.retry.filter(|retry| !retry.fired);
+        let retry = retry.map(|retry| retry.at);
         if replicas.open.is_empty() && retry.is_none() {
             return None;
         }
@@ -171,7 +179,7 @@ impl Waiting {
         // The failed replicas are asked again now, and may fail again.
         self.forget_failures();
         if let Some(retry) = &mut self.retry {
-            retry.at = retry.at.min(now);
+            retry.fired = true;
         }
         if now >= self.patient_until {
             self.patience = (2 * self.patience).min(self.times.longest_patience);

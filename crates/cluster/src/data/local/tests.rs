@@ -82,7 +82,7 @@ async fn replica_that_cannot_store_a_guard_says_why() {
     });
     let group = c.group(PartitionId(0)).unwrap();
     let address = group.address(group.local().unwrap()).unwrap();
-    let brought = c.bring(address, &key("guard"), false).await;
+    let brought = c.bring(address, &key("guard"), None).await;
     let why = brought.unwrap_err().to_string();
     assert!(why.contains("on purpose"), "{why}");
 }

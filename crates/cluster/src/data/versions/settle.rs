@@ -1,16 +1,20 @@
 //! Making the state of a version final.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
+use futures_util::FutureExt;
 use futures_util::future::Either;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
+use tokio::time::Instant;
 
 use super::{Attempt, Try, VersionDecision, VersionSeen};
 use crate::data::Data;
+use crate::data::local::next_before;
 use crate::data::options::WriteOptions;
+use crate::data::replicate::LATE;
 use crate::error::Error;
 use crate::node::detach::DetachOnDrop;
 use crate::node::replica::versions::kept_row;
@@ -55,7 +59,9 @@ impl Data {
     /// Those of suspected nodes are awaited only if the others that have it are no quorum: a call to
     /// a node that is gone takes seconds. They are asked all the same, in a task that may outlive
     /// this, because a node may be suspected although it is there. While many such tasks run, they are
-    /// asked only if a quorum needs them.
+    /// asked only if a quorum needs them. Once a quorum has the version, the others have only a
+    /// moment: a node whose disk hangs answers gossip, so that it is not suspected. Few copies to other
+    /// nodes go on after that.
     pub(super) async fn hand_round(
         self: &Arc<Data>,
         row: &RowKey,
@@ -80,19 +86,33 @@ impl Data {
                 (index, copied.await)
             }
         };
+        // A replica that lacks the version fetches its blocks first, at a kilobyte a millisecond or
+        // faster. If it was not awaited, the change would be tried again too soon.
+        let blocks = version
+            .value
+            .iter()
+            .flat_map(|value| value.payload.blocks());
+        let bytes: u64 = blocks.map(|block| u64::from(block.len)).sum();
+        let patience = (LATE + Duration::from_millis(bytes / 1000)).min(self.options.times.call);
         let (here, mut heard) = (self.replicas_here(&group), ReplicaSet::EMPTY);
         let (mut copies, mut later) = (FuturesUnordered::new(), Vec::new());
         for index in group.quorums.all().iter() {
-            if here.contains(index) {
-                copies.push(Either::Left(DetachOnDrop::new(copy(index))));
-            } else if let Ok(permit) = self.copies.clone().try_acquire_owned() {
+            let is_local = group.is_local(index);
+            let permit = match is_local {
+                // Its change must not be dropped half-way.
+                true => None,
+                false => self.copies.clone().try_acquire_owned().ok(),
+            };
+            if is_local || permit.is_some() {
                 let copying = copy(index).inspect(move |_| drop(permit));
                 copies.push(Either::Left(DetachOnDrop::new(copying)));
+            } else if here.contains(index) {
+                copies.push(Either::Right(copy(index).boxed()));
             } else {
                 later.push(index);
             }
         }
-        let mut holders = ReplicaSet::EMPTY;
+        let (mut holders, mut until) = (ReplicaSet::EMPTY, None);
         loop {
             if here.without(heard).is_empty() {
                 if group.quorums.is_quorum(holders) {
@@ -101,7 +121,7 @@ impl Data {
                 let needed = later.drain(..);
                 copies.extend(needed.map(|index| Either::Right(copy(index).boxed())));
             }
-            let Some((index, copied)) = copies.next().await else {
+            let Some((index, copied)) = next_before(&mut copies, until).await else {
                 break;
             };
             heard.insert(index);
@@ -114,6 +134,9 @@ impl Data {
                 Err(error) => {
                     tracing::debug!(%error, "a version cannot be copied to a replica now");
                 }
+            }
+            if until.is_none() && group.quorums.is_quorum(holders) {
+                until = Some(Instant::now() + patience);
             }
         }
         Ok(())

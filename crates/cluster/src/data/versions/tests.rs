@@ -5,11 +5,14 @@ use std::time::Duration;
 use archipel_base::PartitionId;
 use archipel_storage::engine::Durability;
 use archipel_storage::{Row, RowTxn};
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
 
 use super::*;
 use crate::cluster::Cluster;
 use crate::data::COPIES;
 use crate::data::options::Versioning;
+use crate::data::replicate::LATE;
 use crate::memory::World;
 use crate::memory::versioned::{FEW_DEAD, VERSIONED};
 use crate::node::floors;
@@ -226,6 +229,22 @@ async fn a_replica_that_refuses_a_copy_does_not_count_as_its_holder() {
     assert!(keeps(suspected, report.name).await);
 }
 
+/// Found by reading: a node answered gossip, and its disk hung. Each deletion of a version waited 10 s
+/// for it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_delays_copies_of_a_version_for_a_moment_only() {
+    let (world, report) = forgotten_elsewhere().await;
+    let [node, other, _] = &world.nodes[..] else {
+        panic!("not three nodes");
+    };
+    world.isolate(2);
+    let row = object();
+    let handed = node.hand_round(&row, &report, false);
+    let handed = tokio::time::timeout(LATE + Duration::from_secs(1), handed);
+    handed.await.expect("in time").unwrap();
+    assert!(keeps(other, report.name).await);
+}
+
 /// Each copy to a node that is gone is a task with the version for ten seconds.
 #[tokio::test(start_paused = true)]
 async fn few_copies_to_suspected_nodes_are_under_way_at_once() {
@@ -247,6 +266,25 @@ async fn few_copies_to_suspected_nodes_are_under_way_at_once() {
     world.network.end_all_cuts();
     node.hand_round(&object(), &report, false).await.unwrap();
     assert!(keeps(other, report.name).await || keeps(suspected, report.name).await);
+}
+
+/// Found by reading: each copy to a node whose disk hung was a task for ten seconds, without bound.
+#[tokio::test(start_paused = true)]
+async fn few_copies_to_a_node_that_hangs_go_on_by_themselves() {
+    let (world, report) = forgotten_elsewhere().await;
+    let [node, other, _] = &world.nodes[..] else {
+        panic!("not three nodes");
+    };
+    world.isolate(2);
+    let (row, tasks) = (object(), Handle::current().metrics());
+    let before = tasks.num_alive_tasks();
+    let handed = (0..4 * COPIES).map(|_| node.hand_round(&row, &report, false));
+    for handed in join_all(handed).await {
+        handed.unwrap();
+    }
+    let after = tasks.num_alive_tasks();
+    assert!(after < before + 2 * COPIES, "{before} tasks, then {after}");
+    assert!(keeps(other, report.name).await);
 }
 
 async fn plant<const N: usize>(node: &Cluster, rows: [(RowKey, Row); N]) {

@@ -34,7 +34,7 @@ pub(super) struct Pass {
     pub options: AntiEntropyOptions,
     /// This node's own incarnation.
     own: u64,
-    /// True once a row has come, or was not newer after all.
+    /// True once a row has come. One that was not newer after all may be listed in each pass.
     pub moves_on: AtomicBool,
 }
 
@@ -194,7 +194,13 @@ impl Pass {
                 state.note(node, |peer| peer.trouble = Some(error.to_string()));
             }
         }
-        ended.unwrap_or(Ended::Failed)
+        match ended {
+            Ok(ended) => ended,
+            // The next pass begins with less to pull. Beside clients, a call may fail in each of
+            // many passes.
+            Err(_) if self.moves_on.load(Ordering::Relaxed) => Ended::Partly,
+            Err(_) => Ended::Failed,
+        }
     }
 
     /// Claims the partitions that no other pass works on.

@@ -20,8 +20,10 @@ use crate::node::replica::{Applied, Offer};
 use crate::node::wire::method;
 use crate::register::Version;
 
-/// How many units of rows a pass applies at once.
+/// The number of units of rows that a pass applies at once.
 const UNITS: usize = 4;
+/// The traffic class of blocks.
+const CLASS: Option<Class> = Some(Class::Background);
 
 impl Pass {
     /// Pulls these rows as the other node holds them. Returns true if all of them are here now.
@@ -52,7 +54,7 @@ impl Pass {
                 )
             });
             let mut units = stream::iter(units)
-                .map(|unit| self.upkeep.throttle.run(self.apply_together(unit)))
+                .map(|unit| self.apply_together(unit))
                 .buffer_unordered(UNITS);
             while let Some(all_taken) = units.next().await {
                 whole &= all_taken;
@@ -62,47 +64,90 @@ impl Pass {
     }
 
     /// Applies some rows. Returns true if all of them are here now.
+    ///
+    /// They are a unit of background work until other nodes are needed: blocks may come slowly, and
+    /// other work of this kind must not wait for them.
     async fn apply_together(&self, rows: Vec<(RowKey, Version<Value>)>) -> bool {
-        let apply = |(key, version)| async move {
-            let applied = self.apply(&key, version).await;
+        let try_first = |(key, version): (RowKey, Version<Value>)| async move {
+            let offer = Offer {
+                version,
+                settled: false,
+                is_over: false,
+                rules: self.options.faults.rules,
+            };
+            self.delay_on_purpose().await;
+            let tried = self.try_here(&key, &offer).await;
+            (key, offer, tried)
+        };
+        let tried = join_all(rows.into_iter().map(try_first));
+        let tried = self.upkeep.throttle.run(tried).await;
+        let complete = |(key, offer, tried): (RowKey, Offer, _)| async move {
+            let applied = self.complete(&key, offer, tried).await;
             match &applied {
-                Ok(()) => self.moves_on.store(true, Ordering::Relaxed),
+                Ok(came) => {
+                    self.moves_on.fetch_or(*came, Ordering::Relaxed);
+                }
                 Err(error) => {
                     tracing::debug!(%error, key = %key.key.escape_ascii(), "a row does not arrive");
                 }
             }
             applied.is_ok()
         };
-        let applied = join_all(rows.into_iter().map(apply)).await;
+        let applied = join_all(tried.into_iter().map(complete)).await;
         applied.into_iter().all(|applied| applied)
     }
 
-    /// Applies one row. A row that is no longer newer is no error.
-    async fn apply(&self, key: &RowKey, version: Version<Value>) -> Result<(), Error> {
-        if version.stamp == Stamp::ZERO {
+    /// Applies one row if nothing is needed for it that is not here.
+    async fn try_here(&self, key: &RowKey, offer: &Offer) -> Result<Applied, storage::Error> {
+        if offer.version.stamp == Stamp::ZERO {
+            return Ok(Applied::Not);
+        }
+        let address = self.own_address(key.partition);
+        let replica = &self.upkeep.replica;
+        replica.apply(address, key.clone(), offer.clone()).await
+    }
+
+    /// Goes on after a try. If the row that points to the write is lacking here, it brings that row.
+    async fn with_pointing(
+        &self,
+        key: &RowKey,
+        offer: &Offer,
+        tried: Result<Applied, storage::Error>,
+    ) -> Result<Applied, storage::Error> {
+        if !matches!(tried, Ok(Applied::LacksPointing)) {
+            return tried;
+        }
+        let address = self.own_address(key.partition);
+        self.upkeep.apply(address, key, offer.clone(), CLASS).await
+    }
+
+    /// Applies one row after a first try. Returns true if the row came. A row that is no longer newer
+    /// is no error.
+    async fn complete(
+        &self,
+        key: &RowKey,
+        offer: Offer,
+        tried: Result<Applied, storage::Error>,
+    ) -> Result<bool, Error> {
+        let stamp = offer.version.stamp;
+        if stamp == Stamp::ZERO {
             // It listed the row a moment ago. A kept row goes without a tombstone once its version
             // is current (again). If another one went with a floor since, the next pass is whole.
             if (self.upkeep.replica.hooks().kept_in)(key).is_some() {
-                return Ok(());
+                return Ok(false);
             }
             let why = "the other node cannot read the row that it listed";
             return Err(Error::Unavailable(why.into()));
         }
-        self.delay_on_purpose().await;
-        let stamp = version.stamp;
-        let payload = version.value.as_ref().map(|value| value.payload.clone());
-        let address = self.own_address(key.partition);
-        let offer = Offer {
-            version,
-            settled: false,
-            is_over: false,
-            rules: self.options.faults.rules,
-        };
-        let apply = |offer| self.upkeep.apply(address, key, offer);
-        let applied = match (apply(offer.clone()).await, payload) {
-            (Err(storage::Error::NoBlock(_)), Some(payload)) => {
-                match self.bring_blocks(key.partition, &payload).await {
-                    Ok(_held) => apply(offer).await?,
+        let tried = self.with_pointing(key, &offer, tried).await;
+        let value = offer.version.value.as_ref();
+        let applied = match (tried, value) {
+            (Err(storage::Error::NoBlock(_)), Some(value)) => {
+                match self.bring_blocks(key.partition, &value.payload).await {
+                    Ok(_held) => {
+                        let again = self.upkeep.throttle.run(self.try_here(key, &offer)).await;
+                        self.with_pointing(key, &offer, again).await?
+                    }
                     Err(error) => return self.give_up(key, stamp, error).await,
                 }
             }
@@ -110,10 +155,11 @@ impl Pass {
         };
         match applied {
             Applied::Yes => self.upkeep.anti_entropy.count(|total| total.rows += 1),
-            Applied::Not => {}
+            Applied::Not => return Ok(false),
             // A promise or a frozen floor keeps it out. A quorum must say what the row is.
             Applied::Promised | Applied::LacksPointing => {
-                self.upkeep.bring(address, key, true).await?;
+                let address = self.own_address(key.partition);
+                self.upkeep.bring(address, key, CLASS).await?;
                 if self.is_behind(key, stamp).await? {
                     // The quorum does not hold this version, and no replica may apply it. Settling
                     // gives the row a stamp above it, so that all replicas converge.
@@ -121,20 +167,20 @@ impl Pass {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Handles a version whose blocks cannot be brought here, for the reason `error`. Usually the row
     /// waits. But if a quorum goes on without the version, its write was never acknowledged; and if the
     /// node that holds it has lost its blocks, no other replica can ever store it. Settling overwrites
-    /// it then, or the replicas would differ for ever.
-    async fn give_up(&self, key: &RowKey, stamp: Stamp, error: Error) -> Result<(), Error> {
+    /// it then, or the replicas would differ for ever. Returns true: the row is here, or was overwritten.
+    async fn give_up(&self, key: &RowKey, stamp: Stamp, error: Error) -> Result<bool, Error> {
         if !self.may_settle(key, stamp)? {
             return Err(error);
         }
         let of_quorum = self.upkeep.read_whole(key, true).await?;
         if !self.is_behind(key, stamp).await? {
-            return Ok(());
+            return Ok(true);
         }
         if of_quorum.stamp >= stamp || !self.is_lost_there(key, stamp).await? {
             return Err(error);
@@ -142,7 +188,7 @@ impl Pass {
         self.upkeep.settle(key).await?;
         let key = key.key.escape_ascii();
         tracing::info!(%key, "a write that was never acknowledged and whose blocks are lost was overwritten");
-        Ok(())
+        Ok(true)
     }
 
     /// Returns true if it makes sense to settle a row because of a version of this stamp. All replicas must
@@ -159,7 +205,7 @@ impl Pass {
     }
 
     /// Returns true if the other node says that it holds this version and has no good copy of one of its blocks.
-    /// One request covers all of them, because a unit of background work waits for the answer.
+    /// One request covers all of them.
     pub(super) async fn is_lost_there(&self, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
         let upkeep = &self.upkeep;
         upkeep.ask_for_losses(self.node(), key, stamp).await
@@ -199,8 +245,7 @@ impl Pass {
         let turn = state.block_fetches.acquire().await;
         let _turn = turn.map_err(|error| Error::Unavailable(error.to_string()))?;
         let waiting = Waiting::new(state, payload);
-        let class = Some(Class::Background);
-        let fetched = self.upkeep.fetch_with(partition, payload, class).await?;
+        let fetched = self.upkeep.fetch_with(partition, payload, CLASS).await?;
         drop(waiting);
         state.count(|total| {
             total.blocks += fetched.blocks;

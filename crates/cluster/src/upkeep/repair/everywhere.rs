@@ -19,10 +19,10 @@ use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::PeerStatus;
 use crate::upkeep::verify::VerificationState;
 
-/// How long a node may take to answer.
+/// The time that a node may take to answer.
 const ANSWER: Duration = Duration::from_secs(3);
-/// How long it may take to look a block up, for which it reads the payloads of all rows, or to read all blocks of
-/// a row.
+/// The time that it may take to look a block up, for which it reads the payloads of all rows, or to
+/// read all blocks of a row.
 const BLOCK_ANSWER: Duration = Duration::from_secs(40);
 
 /// Asks a node for its maintenance status.
@@ -46,7 +46,7 @@ impl Versioned for MaintenanceCall {
     const VERSION: u8 = 1;
 }
 
-/// How a node scrubs and repairs.
+/// The state of a node's scrub and repairs.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MaintenanceStatus {
     /// The scrub.
@@ -70,7 +70,7 @@ pub struct MaintenanceStatus {
     /// The last verification that it was asked for.
     #[serde(rename = "v", default)]
     pub verification: Option<VerificationState>,
-    /// What it knows of the block that it was asked for.
+    /// Its report on the block that it was asked for.
     #[serde(rename = "k", default)]
     pub block: Option<BlockReport>,
     /// True if it has lost a block of the row that it was asked for.
@@ -81,10 +81,10 @@ pub struct MaintenanceStatus {
 /// The space of all disks of a node that work, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DiskSpace {
-    /// What blocks take.
+    /// The space that blocks take.
     #[serde(rename = "u")]
     pub used: u64,
-    /// What may still be written.
+    /// The space that may still be written.
     #[serde(rename = "f")]
     pub free: u64,
     /// The size of the disks.
@@ -107,7 +107,7 @@ pub struct Lagging {
     /// Rows to look at, at most.
     #[serde(rename = "r")]
     pub rows: u64,
-    /// Why the work does not continue, if so.
+    /// The reason why the work does not continue, if so.
     #[serde(rename = "t")]
     pub trouble: Option<String>,
 }
@@ -274,10 +274,11 @@ fn space(disks: &[DiskStatus]) -> DiskSpace {
     space
 }
 
-/// Returns what this node has to fetch, by node.
+/// Returns what this node has to fetch, by node. A pass that failed or left rows may have counted all
+/// partitions down to 0, or none up.
 fn lagging(peers: Vec<PeerStatus>) -> Vec<Lagging> {
     let peers = peers.into_iter();
-    let differ = peers.filter(|peer| peer.away || peer.partitions > 0);
+    let differ = peers.filter(|peer| peer.away || peer.partitions > 0 || peer.trouble.is_some());
     let each = differ.map(|peer| Lagging {
         node: peer.node,
         away: peer.away,

@@ -56,11 +56,11 @@ use queue::{Noted, Queue};
 use scrub::Scrub;
 pub use scrub::ScrubStatus;
 
-/// How many blocks are fetched at once.
+/// The number of blocks that are fetched at once.
 const FETCHES: usize = 2;
-/// How often the queue is looked at when nothing new comes.
+/// The time between two looks at the queue when nothing new comes.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// How many blocks that cannot be repaired are listed one by one.
+/// The most blocks that cannot be repaired and are listed one by one.
 const MAX_TOLD: usize = 20;
 
 /// The state of repairs on this node.
@@ -87,7 +87,7 @@ pub struct RepairStatus {
     pub repaired: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// How many of the waiting blocks could not be repaired yet.
+    /// The number of waiting blocks that could not be repaired yet.
     pub stuck: u64,
     /// The first of these blocks.
     pub troubles: Vec<Trouble>,
@@ -203,7 +203,8 @@ impl Upkeep {
     }
 
     /// Notes that the rows of blocks cannot be looked up. Otherwise these blocks would seem to be
-    /// on their way for as long as that lasts.
+    /// on their way for as long as that lasts. It counts as a repair that failed only if it lasts
+    /// long: a scrub would pass over all further damage.
     fn note_not_found(&self, due: &[(BlockHash, Option<PartitionId>)], error: &Error) {
         let (now_ms, mut queue) = (self.now_ms(), self.repair.queue());
         for (hash, _) in due {
@@ -212,7 +213,7 @@ impl Upkeep {
                 why: format!("its rows cannot be looked up: {error}"),
                 rows: Vec::new(),
             };
-            queue.fail(trouble, now_ms);
+            queue.delay(trouble, now_ms);
         }
         let failed = due.len() as u64;
         self.repair.failed.fetch_add(failed, Ordering::Relaxed);

@@ -6,13 +6,17 @@ use archipel_base::{BlockHash, PartitionId};
 use archipel_storage::RowKey;
 use serde::{Deserialize, Serialize};
 
-/// How many blocks wait at most, unless a limit is set. One pass over the payloads of rows looks up
+/// The most blocks that wait, unless a limit is set. One pass over the payloads of rows looks up
 /// all blocks that are due, so the repair of a lost disk takes one pass for each full queue.
 pub(crate) const MAX_CASES: usize = 50_000;
 
-/// How long a block waits after a failed repair. It doubles with each further failure.
+/// The wait of a block after a failed repair. It doubles with each further failure.
 const FIRST_WAIT_MS: u64 = 30_000;
 const LONGEST_WAIT_MS: u64 = 3_600_000;
+
+/// The look-ups of a block's rows that may fail in a row. With one more, that counts as a failed repair:
+/// a scrub must not wait for room for as long as it lasts.
+const MAX_DELAYS: u32 = 20;
 
 /// The blocks that wait.
 pub(crate) struct Queue {
@@ -43,6 +47,8 @@ struct Case {
     /// A partition with a row that refers to it, if the finder knew one.
     partition: Option<PartitionId>,
     failures: u32,
+    /// Look-ups that failed since the last failure.
+    delays: u32,
     due_ms: u64,
     trouble: Option<Trouble>,
 }
@@ -86,7 +92,7 @@ impl Queue {
 
     /// Returns true if there will be room soon, because some blocks wait for their first attempt.
     pub fn moves(&self) -> bool {
-        self.cases.values().any(|case| case.trouble.is_none())
+        self.cases.values().any(|case| case.failures == 0)
     }
 
     /// Returns the blocks that are due now.
@@ -109,9 +115,26 @@ impl Queue {
             let wait = FIRST_WAIT_MS.saturating_mul(1 << case.failures.min(16));
             case.due_ms = now_ms.saturating_add(wait.min(LONGEST_WAIT_MS));
             case.failures = case.failures.saturating_add(1);
+            case.delays = 0;
             case.trouble = Some(trouble);
             // Replicas of another row may have it.
             case.partition = None;
+        }
+    }
+
+    /// Notes that the rows of a block could not be looked up. That says nothing about the block, so it
+    /// is no failed repair at first: the block is tried again soon, and an earlier reason stays.
+    pub fn delay(&mut self, trouble: Trouble, now_ms: u64) {
+        let Some(case) = self.cases.get_mut(&trouble.hash) else {
+            return;
+        };
+        if case.delays == MAX_DELAYS {
+            return self.fail(trouble, now_ms);
+        }
+        case.delays += 1;
+        case.due_ms = now_ms.saturating_add(FIRST_WAIT_MS);
+        if case.failures == 0 {
+            case.trouble = Some(trouble);
         }
     }
 

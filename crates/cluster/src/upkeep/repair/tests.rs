@@ -58,6 +58,43 @@ fn block_waits_longer_after_each_failure() {
     assert_eq!((queue.len(), queue.troubles(10).1), (0, 0));
 }
 
+/// That says nothing about the block.
+#[test]
+fn block_whose_rows_cannot_be_looked_up_waits_for_its_first_attempt() {
+    let mut queue = Queue::default();
+    let not_now = || Trouble {
+        why: "its rows cannot be looked up".into(),
+        ..trouble(1)
+    };
+    queue.note(hash(1), Some(PartitionId(7)));
+    for now in [0, 30_000, 60_000] {
+        assert_eq!(queue.due(now), [(hash(1), Some(PartitionId(7)))]);
+        queue.delay(not_now(), now);
+        assert_eq!(queue.due(now + 29_999), []);
+        assert!(queue.moves());
+    }
+    assert_eq!(queue.troubles(10), (vec![not_now()], 1));
+    queue.fail(trouble(1), 90_000);
+    assert!(!queue.moves());
+    queue.delay(not_now(), 120_000);
+    assert!(!queue.moves(), "it was tried");
+    assert_eq!(queue.troubles(10), (vec![trouble(1)], 1));
+}
+
+/// Otherwise a scrub would wait for room for ever.
+#[test]
+fn look_ups_that_fail_again_and_again_are_a_failed_repair() {
+    let mut queue = Queue::with_limit(1);
+    queue.note(hash(1), None);
+    let delays = (1..100).find(|n| {
+        queue.delay(trouble(1), n * 30_000);
+        !queue.moves()
+    });
+    assert_eq!(delays, Some(21));
+    assert_eq!(queue.troubles(10), (vec![trouble(1)], 1));
+    assert_eq!(queue.due(22 * 30_000), [(hash(1), None)]);
+}
+
 #[test]
 fn clock_that_was_set_back_delays_no_repair() {
     let mut queue = Queue::default();
@@ -203,13 +240,19 @@ impl Pace for Ending {
     }
 }
 
-/// Otherwise those who wait for repairs would wait for as long as storage fails.
-#[tokio::test]
-async fn blocks_whose_rows_cannot_be_looked_up_are_stuck() {
+/// Opens a node, and returns it with the threads of its store.
+async fn node_and_threads() -> (Cluster, Arc<Ending>) {
     let ending = Arc::new(Ending::default());
     let mut options = seeded_options(1, Threads::Inline).unwrap();
     options.pool = Pool::paced(ending.clone());
     let node = Cluster::alone(options, Hooks::NONE).await.unwrap();
+    (node, ending)
+}
+
+/// Otherwise those who wait for repairs would wait for as long as storage fails.
+#[tokio::test]
+async fn blocks_whose_rows_cannot_be_looked_up_are_stuck() {
+    let (node, ending) = node_and_threads().await;
     let upkeep = node.upkeep();
     upkeep.repair.note(hash(1), None);
     ending.0.store(true, Ordering::SeqCst);
@@ -221,4 +264,22 @@ async fn blocks_whose_rows_cannot_be_looked_up_are_stuck() {
     upkeep.retry_repairs();
     let round = upkeep.repair_round().await.unwrap();
     assert_eq!((round.settled, upkeep.repair_status().waiting), (1, 0));
+}
+
+/// The blocks that wait make room once their rows can be looked up again. A scrub that went on before
+/// would pass over all further damage.
+#[tokio::test]
+async fn scrub_waits_for_room_while_rows_cannot_be_looked_up() {
+    let (node, ending) = node_and_threads().await;
+    let upkeep = node.upkeep();
+    upkeep.limit_repairs(1);
+    upkeep.repair.note(hash(1), None);
+    ending.0.store(true, Ordering::SeqCst);
+    upkeep.repair_round().await.unwrap_err();
+    assert!(!upkeep.repair.note_all(&[hash(2)], None));
+    ending.0.store(false, Ordering::SeqCst);
+    upkeep.retry_repairs();
+    upkeep.repair_round().await.unwrap();
+    assert!(upkeep.repair.note_all(&[hash(2)], None));
+    assert_eq!(upkeep.repair_status().waiting, 1);
 }

@@ -12,7 +12,7 @@ use crate::upkeep::anti_entropy::schedule::Ended;
 const LONG: Duration = Duration::from_secs(120);
 
 /// Damages a node's row of partition 0.
-fn damage(world: &World, node: usize, name: &str) {
+pub(super) fn damage(world: &World, node: usize, name: &str) {
     let place = [&[0, 0], name.as_bytes()].concat();
     let mut txn = world.engines[node].write().unwrap();
     let row = txn.get(Tree::Rows, &place).unwrap().unwrap();
@@ -23,7 +23,7 @@ fn damage(world: &World, node: usize, name: &str) {
 }
 
 /// Returns a pass of a node with another one.
-fn pass(node: &Cluster, other: &Cluster) -> Pass {
+pub(super) fn pass(node: &Cluster, other: &Cluster) -> Pass {
     let members = node.group(PartitionId(0)).unwrap().members;
     let other = members.iter().find(|member| member.node == other.me());
     let epoch = node.epoch().unwrap();

@@ -9,7 +9,7 @@ use super::*;
 const LONG: Duration = Duration::from_secs(120);
 
 /// Runs the passes of a node, and nothing else of its upkeep.
-fn run_passes(node: &Cluster) -> JoinHandle<()> {
+pub(super) fn run_passes(node: &Cluster) -> JoinHandle<()> {
     let node = node.clone();
     let options = AntiEntropyOptions::default();
     tokio::spawn(async move { node.upkeep().pass_forever(options).await })

@@ -15,5 +15,7 @@ use crate::upkeep::tests::*;
 mod cost;
 mod damaged;
 mod driver;
+mod ends;
 mod rows;
 mod schedule;
+mod trickle;
