@@ -170,7 +170,7 @@ def test_customers_keys_may_be_blocked(raw, s3, make_bucket, credentials):
         lambda: s3.create_multipart_upload(Bucket=bucket, Key="new", **customer()),
         lambda: s3.upload_part(**named, PartNumber=2, Body=b"x", **customer()),
         lambda: s3.upload_part_copy(**named, PartNumber=2, **copied, **customer()),
-        lambda: s3.complete_multipart_upload(**named, MultipartUpload=whole),
+        lambda: s3.complete_multipart_upload(**named, MultipartUpload=whole, **customer()),
     ):
         is_blocked(call)
     with unchanged():
@@ -184,12 +184,24 @@ def test_customers_keys_may_be_blocked(raw, s3, make_bucket, credentials):
     assert shown() == {**rule, "BucketKeyEnabled": False, **blocking("SSE-C")}
     s3.delete_bucket_encryption(Bucket=bucket)
     is_blocked(lambda: s3.put_object(Bucket=bucket, Key="new", Body=b"x", **customer()))
-    put(blocking("NONE"))
-    refused(shown, 404, "ServerSideEncryptionConfigurationNotFoundError")
-    s3.put_object(Bucket=bucket, Key="new", Body=b"x", **customer())
-    answer(post(), 204)
+    # A completion without the key asks for no SSE-C.
     s3.complete_multipart_upload(**named, MultipartUpload=whole)
     assert s3.get_object(Bucket=bucket, Key="m", **customer())["Body"].read() == b"part"
+    put(blocking("NONE"))
+    assert shown() == blocking("NONE")
+    s3.put_object(Bucket=bucket, Key="new", Body=b"x", **customer())
+    answer(post(), 204)
+    s3.delete_bucket_encryption(Bucket=bucket)
+    refused(shown, 404, "ServerSideEncryptionConfigurationNotFoundError")
+
+
+def test_a_rule_without_an_algorithm_and_a_block_is_about_the_default(s3, make_bucket):
+    bucket = make_bucket("default")
+    rule = {"BucketKeyEnabled": True}
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [rule]})
+    [got] = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert got == {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, **rule}
+    assert s3.put_object(Bucket=bucket, Key="k", Body=b"x")["ServerSideEncryption"] == "AES256"
 
 
 @pytest.fixture(scope="module")

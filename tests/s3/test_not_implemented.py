@@ -1,4 +1,4 @@
-"""What is not implemented says so (501 NotImplemented) and does nothing."""
+"""An operation that is not implemented says so (501 NotImplemented) and does nothing."""
 
 import pytest
 from support.expect import absent, answer, holds
@@ -15,7 +15,7 @@ READABLE_PARTS = [
     "metrics", "replication",
 ]  # fmt: skip
 # The methods that S3 has; others are not allowed.
-BUCKET_PARTS = {"metadataTable": ("GET", "DELETE"), "session": ("GET",)}
+BUCKET_PARTS = {"session": ("GET",)}
 OBJECT_PARTS = {"torrent": ("GET",)}
 
 
@@ -48,9 +48,9 @@ def test_configurations_that_cannot_be_written(raw, bucket, part, nothing_change
 def test_metadata_tables_cannot_be_configured(raw, bucket, nothing_changes):
     """There is no PUT of it on AWS either."""
     with nothing_changes():
-        for method, status, code in (("POST", 501, "NotImplemented"), ("PUT", 405, "MethodNotAllowed")):
-            reply = raw.request(method, f"/{bucket}", [("metadataConfiguration", "")], body=b"<x/>")
-            answer(reply, status, code)
+        for part in ("metadataConfiguration", "metadataTable"):
+            for method, status, code in (("POST", 501, "NotImplemented"), ("PUT", 405, "MethodNotAllowed")):
+                answer(raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>"), status, code)
 
 
 @pytest.mark.parametrize("part", OBJECT_PARTS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 
 import pytest
 from support.expect import answer, holds, refused
@@ -18,7 +20,7 @@ def now():
 
 @pytest.fixture
 def locked(s3, server):
-    """A bucket with object lock. What it protects stays, so it is left to the end of the server."""
+    """A bucket with object lock. Protected versions stay, so it is left to the end of the server."""
     import uuid
 
     name = f"lock-{uuid.uuid4().hex[:12]}"
@@ -236,3 +238,8 @@ def test_event_holds_are_refused(raw, locked):
         with unchanged():
             reply = raw.request("PUT", object_path(locked, "k"), headers=headers, body=b"x")
             answer(reply, 501, "NotImplemented")
+    raw.put(locked, "k", b"x")
+    body = b"<Retention><EventHold>ON</EventHold></Retention>"
+    digest = [("Content-MD5", base64.b64encode(hashlib.md5(body).digest()).decode())]
+    with unchanged():
+        answer(raw.request("PUT", object_path(locked, "k"), [("retention", "")], digest, body), 501, "NotImplemented")

@@ -21,6 +21,10 @@ def test_there_are_no_metadata_tables(s3, bucket):
         s3.get_bucket_metadata_configuration(Bucket=bucket)
     with refused(404, "MetadataConfigurationNotFound"):
         s3.delete_bucket_metadata_configuration(Bucket=bucket)
+    with refused(404, "MetadataConfigurationNotFound"):
+        s3.get_bucket_metadata_table_configuration(Bucket=bucket)
+    with refused(404, "MetadataConfigurationNotFound"):
+        s3.delete_bucket_metadata_table_configuration(Bucket=bucket)
 
 
 def test_there_is_no_replication(s3, bucket):
@@ -67,7 +71,7 @@ def test_no_configuration_is_deleted(s3, bucket, name):
 
 PARTS = [
     "abac", "accelerate", "analytics", "intelligent-tiering", "inventory", "logging", "metadataConfiguration",
-    "metrics", "replication",
+    "metadataTable", "metrics", "replication",
 ]  # fmt: skip
 
 

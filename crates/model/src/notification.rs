@@ -3,14 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 /// The names of events that a rule can ask for, as S3 has them. Some never happen here: there is
-/// nothing to restore, replicate or move to another storage class.
-const NAMES: [&str; 27] = [
+/// nothing to restore, replicate, annotate or move to another storage class.
+const NAMES: [&str; 30] = [
     "s3:IntelligentTiering",
     "s3:LifecycleExpiration:*",
     "s3:LifecycleExpiration:Delete",
     "s3:LifecycleExpiration:DeleteMarkerCreated",
     "s3:LifecycleTransition",
     "s3:ObjectAcl:Put",
+    "s3:ObjectAnnotation:*",
+    "s3:ObjectAnnotation:Delete",
+    "s3:ObjectAnnotation:Put",
     "s3:ObjectCreated:*",
     "s3:ObjectCreated:CompleteMultipartUpload",
     "s3:ObjectCreated:Copy",

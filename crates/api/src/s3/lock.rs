@@ -243,12 +243,23 @@ fn malformed<T>() -> S3Result<T> {
     Err(Code::MalformedXML.into())
 }
 
+/// Refuses elements about event holds, which protect a version on AWS and not here.
+fn refuse_event_holds(element: &Element) -> S3Result<()> {
+    const NAMES: [&str; 3] = ["DefaultEventHold", "EventHold", "EventHoldDuration"];
+    let mut names = element.children.iter().map(|child| child.name.as_str());
+    match names.any(|name| NAMES.contains(&name)) {
+        true => Err(S3Error::not_implemented("An event hold")),
+        false => Ok(()),
+    }
+}
+
 /// Reads a `Retention` document; `None` removes the retention.
 ///
 /// # Errors
-/// [`Code::MalformedXML`], [`Code::InvalidArgument`].
+/// [`Code::MalformedXML`], [`Code::InvalidArgument`]; [`Code::NotImplemented`] for event holds.
 pub fn retention(document: &[u8], now_ms: u64) -> S3Result<Option<Retention>> {
     let root = xml::parse(document, "Retention")?;
+    refuse_event_holds(&root)?;
     root.only(&["Mode", "RetainUntilDate"])?;
     let mode = root.child_text("Mode")?.map(str::trim);
     let until = root.child_text("RetainUntilDate")?.map(str::trim);
@@ -293,7 +304,7 @@ pub fn legal_hold_document(on: bool) -> Writer {
 /// Reads an `ObjectLockConfiguration` document.
 ///
 /// # Errors
-/// [`Code::MalformedXML`], [`Code::InvalidArgument`].
+/// [`Code::MalformedXML`], [`Code::InvalidArgument`]; [`Code::NotImplemented`] for event holds.
 pub fn configuration(document: &[u8]) -> S3Result<BucketLock> {
     let root = xml::parse(document, "ObjectLockConfiguration")?;
     root.only(&["ObjectLockEnabled", "Rule"])?;
@@ -313,6 +324,7 @@ pub fn configuration(document: &[u8]) -> S3Result<BucketLock> {
 }
 
 fn default_retention(element: &Element) -> S3Result<DefaultRetention> {
+    refuse_event_holds(element)?;
     element.only(&["Mode", "Days", "Years"])?;
     let mode = mode_of(element.required_text("Mode")?.trim());
     let number = |name: &'static str| -> S3Result<Option<u32>> {

@@ -365,8 +365,8 @@ pub async fn check_upload(
     }
 }
 
-/// Checks a completion, as [`check_upload`] does. It makes an object under the key that the upload
-/// began with, so that this must not be blocked by now.
+/// Checks a completion, as [`check_upload`] does. A block concerns only requests that give a key:
+/// an upload that began before it can be completed without one.
 ///
 /// # Errors
 /// As [`of_part`].
@@ -375,8 +375,7 @@ pub async fn check_completion(
     on: &Authorised<OnObject>,
     upload: &Upload,
 ) -> S3Result<()> {
-    let kind = upload.meta.encryption.as_ref().map(|one| one.kind);
-    if kind == Some(EncryptionKind::Customer) || CUSTOMER.are_in(call.headers) {
+    if CUSTOMER.are_in(call.headers) {
         refuse_blocked(on.bucket())?;
     }
     check_upload(call, on, upload).await

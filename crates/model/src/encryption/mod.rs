@@ -68,12 +68,14 @@ pub(crate) fn object_context(row: &RowKey) -> &[u8] {
 }
 
 /// A change of the encryption of new objects of a bucket. A field that is `None` changes nothing: a
-/// change of the default lifts no block, and a block changes no default.
+/// change of the default lifts no block, and a block changes no default. To turn the default off
+/// also forgets the S3 Bucket Key and that nothing is blocked, so that the bucket is as if nothing had
+/// been set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefaultEncryption {
     /// True if they are encrypted by a key of the ring.
     pub is_enabled: Option<bool>,
-    /// True if an S3 Bucket Key was asked for. Without encryption there is none.
+    /// True if an S3 Bucket Key was asked for.
     pub has_bucket_key: Option<bool>,
     /// The encryption that they may not have.
     pub blocked: Option<BlockedEncryption>,
@@ -89,9 +91,12 @@ impl Model {
     ) -> Result<Arc<Bucket>, Error> {
         self.change_bucket(bucket, move |bucket| {
             bucket.encrypts = default.is_enabled.unwrap_or(bucket.encrypts);
+            let forgets = default.is_enabled == Some(false);
             let has_bucket_key = default.has_bucket_key.unwrap_or(bucket.has_bucket_key);
-            bucket.has_bucket_key = bucket.encrypts && has_bucket_key;
-            bucket.blocked_encryption = default.blocked.or(bucket.blocked_encryption);
+            bucket.has_bucket_key = has_bucket_key && !forgets;
+            let known = bucket.blocked_encryption;
+            let known = known.filter(|of| !forgets || *of != BlockedEncryption::Nothing);
+            bucket.blocked_encryption = default.blocked.or(known);
         })
         .await
     }

@@ -249,3 +249,27 @@ async fn a_block_is_stored_and_outlives_changes_of_the_default() {
     let nothing = Some(BlockedEncryption::Nothing);
     assert_eq!(set(nothing).await, nothing);
 }
+
+#[tokio::test]
+async fn turning_the_default_off_lifts_no_block_and_forgets_that_there_is_none() {
+    let (model, bucket) = start().await;
+    let blocks = async |default: DefaultEncryption| {
+        let changed = model.set_default_encryption(&bucket, default).await;
+        changed.unwrap().blocked_encryption
+    };
+    let off = DefaultEncryption {
+        is_enabled: Some(false),
+        ..DefaultEncryption::default()
+    };
+    let set = |blocked: Option<BlockedEncryption>| DefaultEncryption {
+        blocked,
+        ..DefaultEncryption::default()
+    };
+    let customer = Some(BlockedEncryption::Customer);
+    assert_eq!(blocks(set(customer)).await, customer);
+    assert_eq!(blocks(off).await, customer);
+    let nothing = Some(BlockedEncryption::Nothing);
+    assert_eq!(blocks(set(nothing)).await, nothing);
+    assert_eq!(blocks(set(None)).await, nothing);
+    assert_eq!(blocks(off).await, None);
+}

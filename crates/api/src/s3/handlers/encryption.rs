@@ -27,9 +27,10 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// Reads a document. It changes only what it names: without `ApplyServerSideEncryptionByDefault`,
-/// objects are encrypted or not as before, and without `BlockedEncryptionTypes`, what is blocked
-/// stays blocked. A default is encryption by the cluster's keys.
+/// Reads a document. A rule with `BlockedEncryptionTypes` and without
+/// `ApplyServerSideEncryptionByDefault` changes what is blocked and no default. All other rules are
+/// about the default, which is encryption by the cluster's keys. Without `BlockedEncryptionTypes`,
+/// what is blocked stays blocked.
 fn read(document: &[u8]) -> S3Result<DefaultEncryption> {
     let root = xml::parse(document, "ServerSideEncryptionConfiguration")?;
     let [rule] = root.only(&["Rule"])? else {
@@ -41,20 +42,17 @@ fn read(document: &[u8]) -> S3Result<DefaultEncryption> {
         "BlockedEncryptionTypes",
     ])?;
     let blocked = rule.child("BlockedEncryptionTypes")?.map(read_blocked);
+    let by_default = rule.child("ApplyServerSideEncryptionByDefault")?;
+    let sets_default = by_default.is_some() || blocked.is_none();
     let names_bucket_key = rule.child("BucketKeyEnabled")?.is_some();
     let bucket_key = rule.child_flag("BucketKeyEnabled")?;
     let default = DefaultEncryption {
-        is_enabled: None,
-        has_bucket_key: names_bucket_key.then_some(bucket_key),
+        is_enabled: sets_default.then_some(true),
+        has_bucket_key: (sets_default || names_bucket_key).then_some(bucket_key),
         blocked: blocked.transpose()?,
     };
-    let Some(by_default) = rule.child("ApplyServerSideEncryptionByDefault")? else {
+    let Some(by_default) = by_default else {
         return Ok(default);
-    };
-    let default = DefaultEncryption {
-        is_enabled: Some(true),
-        has_bucket_key: Some(bucket_key),
-        ..default
     };
     by_default.only(&["SSEAlgorithm", "KMSMasterKeyID"])?;
     let id = by_default.child_text("KMSMasterKeyID")?.map(str::trim);
@@ -87,7 +85,7 @@ fn read_blocked(blocked: &Element) -> S3Result<BlockedEncryption> {
 /// Answers GetBucketEncryption.
 pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let (encrypts, blocked) = (on.bucket().encrypts, on.bucket().blocked_encryption);
-    if !encrypts && blocked != Some(BlockedEncryption::Customer) {
+    if !encrypts && blocked.is_none() {
         let none = Code::ServerSideEncryptionConfigurationNotFoundError;
         return Err(S3Error::of_bucket(none, &on.bucket().name));
     }
@@ -97,6 +95,9 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
         xml.open("ApplyServerSideEncryptionByDefault");
         xml.text("SSEAlgorithm", "AES256");
         xml.close();
+    }
+    // A block may come with it, without a default.
+    if encrypts || on.bucket().has_bucket_key {
         xml.value("BucketKeyEnabled", on.bucket().has_bucket_key);
     }
     if let Some(blocked) = blocked {
@@ -115,7 +116,7 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 }
 
 /// Answers DeleteBucketEncryption. SSE-C stays blocked if it is: only a request that says so lifts
-/// a block.
+/// a block. The statement that nothing is blocked goes with the default.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let default = DefaultEncryption {
         is_enabled: Some(false),

@@ -129,9 +129,10 @@ async fn on_bucket(
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
         BucketOp::DeleteBucketEncryption => encryption::delete(call, on).await,
         BucketOp::DeleteBucketLifecycle => lifecycle::delete(call, on).await,
-        BucketOp::DeleteBucketMetadataConfiguration | BucketOp::GetBucketMetadataConfiguration => {
-            unconfigured::metadata(on)
-        }
+        BucketOp::DeleteBucketMetadataConfiguration
+        | BucketOp::DeleteBucketMetadataTableConfiguration
+        | BucketOp::GetBucketMetadataConfiguration
+        | BucketOp::GetBucketMetadataTableConfiguration => unconfigured::metadata(on),
         BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
         BucketOp::DeleteBucketOwnershipControls => policy::delete_ownership(call, on).await,
         BucketOp::DeleteBucketPolicy => policy::delete(call, on).await,

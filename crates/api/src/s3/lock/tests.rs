@@ -88,6 +88,31 @@ fn malformed_documents_are_refused() {
     assert_eq!(code(legal_hold(hold)), malformed);
 }
 
+/// They would protect the version; nothing here does.
+#[test]
+fn event_holds_in_documents_are_not_implemented() {
+    let missing = Some(Code::NotImplemented);
+    let days = "<Days>1</Days>";
+    for inner in [
+        "<EventHold>ON</EventHold>".to_owned(),
+        format!("<EventHoldDuration>{days}</EventHoldDuration>"),
+        "<Mode>GOVERNANCE</Mode><RetainUntilDate>2026-01-02T00:00:00Z</RetainUntilDate>\
+         <EventHold>ON</EventHold>"
+            .to_owned(),
+    ] {
+        let text = format!("<Retention>{inner}</Retention>");
+        assert_eq!(code(retention(text.as_bytes(), NOW)), missing, "{inner}");
+    }
+    let hold = format!("<DefaultEventHold>{days}</DefaultEventHold>");
+    for inner in [hold.clone(), format!("<Mode>GOVERNANCE</Mode>{days}{hold}")] {
+        let text = format!(
+            "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule>\
+             <DefaultRetention>{inner}</DefaultRetention></Rule></ObjectLockConfiguration>"
+        );
+        assert_eq!(code(configuration(text.as_bytes())), missing, "{inner}");
+    }
+}
+
 proptest! {
     #[test]
     fn documents_are_read_back(governance: bool, days in 1u32..=36_500, ms in 1u64..1_000_000) {

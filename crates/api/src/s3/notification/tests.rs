@@ -48,6 +48,23 @@ fn configuration_is_written_as_it_was_read() {
     assert_eq!(parsed("").unwrap(), None);
 }
 
+/// Nothing here can cause them, so nobody misses them. Retentions, however, are set here, and
+/// cause no events.
+#[test]
+fn events_that_never_happen_may_be_asked_for() {
+    for event in [
+        "s3:ObjectAnnotation:*",
+        "s3:ObjectAnnotation:Put",
+        "s3:ObjectAnnotation:Delete",
+        "s3:ObjectRestore:*",
+    ] {
+        let read = parsed(&queue("a", event, "")).unwrap().unwrap();
+        assert_eq!(read.rules[0].events, [event]);
+    }
+    let refused = parsed(&queue("a", "s3:ObjectRetention:Put", ""));
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+}
+
 #[test]
 fn errors_are_those_of_s3() {
     let all = "s3:ObjectCreated:*";

@@ -7,7 +7,7 @@ use crate::s3::target::Target;
 use crate::s3::uri::{self, Query};
 
 /// S3's sub-resources: parameters that select another operation.
-pub const SUB_RESOURCES: [&str; 46] = [
+pub const SUB_RESOURCES: [&str; 47] = [
     "abac",
     "accelerate",
     "acl",
@@ -25,6 +25,7 @@ pub const SUB_RESOURCES: [&str; 46] = [
     "list-type",
     "location",
     "logging",
+    "metadataAnnotationTable",
     "metadataConfiguration",
     "metadataInventoryTable",
     "metadataJournalTable",

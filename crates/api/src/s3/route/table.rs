@@ -19,7 +19,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 
 /// The operations on buckets, by method and parameter; the first match counts.
 #[rustfmt::skip]
-const BUCKET: [Row; 64] = [
+const BUCKET: [Row; 66] = [
     bucket("GET", "abac", BucketOp::GetBucketAbac),
     bucket("PUT", "abac", BucketOp::PutBucketAbac),
     bucket("GET", "accelerate", BucketOp::GetBucketAccelerateConfiguration),
@@ -36,6 +36,8 @@ const BUCKET: [Row; 64] = [
     bucket("PUT", "logging", BucketOp::PutBucketLogging),
     bucket("GET", "metadataConfiguration", BucketOp::GetBucketMetadataConfiguration),
     bucket("DELETE", "metadataConfiguration", BucketOp::DeleteBucketMetadataConfiguration),
+    bucket("GET", "metadataTable", BucketOp::GetBucketMetadataTableConfiguration),
+    bucket("DELETE", "metadataTable", BucketOp::DeleteBucketMetadataTableConfiguration),
     bucket("GET", "metrics", BucketOp::ListBucketMetricsConfigurations),
     bucket("DELETE", "metrics", BucketOp::DeleteBucketMetricsConfiguration),
     bucket("GET", "ownershipControls", BucketOp::GetBucketOwnershipControls),
@@ -112,16 +114,15 @@ const OBJECT: [Row; 21] = [
 ];
 
 /// The operations on buckets that S3 has and we do not.
-const MISSING_OF_BUCKETS: [(&str, &str); 12] = [
+const MISSING_OF_BUCKETS: [(&str, &str); 11] = [
     ("PUT", "analytics"),
     ("PUT", "intelligent-tiering"),
     ("PUT", "inventory"),
+    ("PUT", "metadataAnnotationTable"),
     ("POST", "metadataConfiguration"),
     ("PUT", "metadataInventoryTable"),
     ("PUT", "metadataJournalTable"),
-    ("GET", "metadataTable"),
     ("POST", "metadataTable"),
-    ("DELETE", "metadataTable"),
     ("PUT", "metrics"),
     ("PUT", "replication"),
     ("GET", "session"),

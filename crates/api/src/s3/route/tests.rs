@@ -104,8 +104,8 @@ fn missing_features_are_not_implemented() {
     );
     for (method, uri) in [
         ("PUT", "/b?replication"),
+        ("PUT", "/b?metadataAnnotationTable"),
         ("POST", "/b?metadataConfiguration"),
-        ("GET", "/b?metadataTable"),
         ("POST", "/b?metadataTable"),
         ("GET", "/b?session"),
         ("GET", "/b/k?torrent"),
@@ -142,6 +142,7 @@ fn wrong_methods_are_not_allowed() {
         ("GET", "/b?delete"),
         ("GET", "/b?restore"),
         ("DELETE", "/b?abac"),
+        ("GET", "/b?metadataAnnotationTable"),
         ("PUT", "/b?metadataConfiguration"),
         ("PUT", "/b?metadataTable"),
         ("DELETE", "/b/k?acl"),

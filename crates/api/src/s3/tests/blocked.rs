@@ -3,7 +3,7 @@
 
 use http::Request;
 
-use super::client::{Endpoint, Reply};
+use super::client::{Endpoint, Reply, signed};
 use super::encryption::{copying, key, open, secure};
 use super::objects::form;
 use crate::serve::Secure;
@@ -51,11 +51,28 @@ async fn begin(s3: &Endpoint) -> (String, String) {
     (format!("uploadId={id}"), document)
 }
 
+/// Completes an upload that [`begin`] began, with these headers.
+async fn complete(
+    s3: &Endpoint,
+    (upload, completion): &(String, String),
+    headers: &[(String, String)],
+) -> Reply {
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(n, v)| (n.as_str(), v.as_str()))
+        .collect();
+    let path = format!("/bucket/m?{upload}");
+    let body = completion.clone().into();
+    let mut request = signed(&s3.key, "POST", &path, &headers, body);
+    request.extensions_mut().insert(Secure);
+    s3.send(request).await
+}
+
 #[tokio::test]
 async fn no_request_makes_content_under_a_customers_key() {
     let s3 = open().await;
     put(&s3, "/bucket/before", "content").await.ok();
-    let (upload, completion) = begin(&s3).await;
+    let upload = begin(&s3).await;
     set(&s3, &blocked("SSE-C")).await;
     is_blocked(&put(&s3, "/bucket/k", "x").await);
     // Nothing about the key is looked at.
@@ -67,12 +84,12 @@ async fn no_request_makes_content_under_a_customers_key() {
     let copy = [copying("bucket/before", 1), key(2)].concat();
     is_blocked(&secure(&s3, "PUT", "/bucket/k", &copy, "").await);
     is_blocked(&secure(&s3, "POST", "/bucket/k?uploads", &key(1), "").await);
-    let part = format!("/bucket/m?partNumber=2&{upload}");
+    let second = |(upload, _): &(String, String)| format!("/bucket/m?partNumber=2&{upload}");
+    let part = second(&upload);
     is_blocked(&put(&s3, &part, "x").await);
     let copied = [copying("bucket/before", 1), key(1)].concat();
     is_blocked(&secure(&s3, "PUT", &part, &copied, "").await);
-    let whole = format!("/bucket/m?{upload}");
-    is_blocked(&s3.call("POST", &whole, &[], completion.clone()).await);
+    is_blocked(&complete(&s3, &upload, &key(1)).await);
     let fields = key(1);
     let mut fields: Vec<_> = fields
         .iter()
@@ -89,15 +106,19 @@ async fn no_request_makes_content_under_a_customers_key() {
     is_blocked(&posted().await);
     let listed = s3.get("/bucket").await.ok().text();
     assert_eq!(listed.matches("<Key>").count(), 1, "{listed}");
+    // Without a key, a completion does not ask for SSE-C.
+    complete(&s3, &upload, &[]).await.ok();
+    let got = secure(&s3, "GET", "/bucket/m", &key(1), "").await.ok();
+    assert_eq!(got.text(), "part");
     // Once the block is lifted, all goes on.
     set(&s3, &blocked("NONE")).await;
     put(&s3, "/bucket/k", "x").await.ok();
     secure(&s3, "PUT", "/bucket/copy", &copy, "").await.ok();
-    secure(&s3, "PUT", &part, &copied, "").await.ok();
     posted().await.ok();
-    s3.call("POST", &whole, &[], completion).await.ok();
-    let got = secure(&s3, "GET", "/bucket/m", &key(1), "").await.ok();
-    assert_eq!(got.text(), "part");
+    let upload = begin(&s3).await;
+    let part = second(&upload);
+    secure(&s3, "PUT", &part, &copied, "").await.ok();
+    complete(&s3, &upload, &key(1)).await.ok();
 }
 
 #[tokio::test]
@@ -162,6 +183,27 @@ async fn a_block_is_shown_and_lasts_until_it_is_lifted() {
     assert_eq!(s3.put("/bucket/k", "x").await.ok().header(SERVER), "");
     set(&s3, &blocked("NONE")).await;
     put(&s3, "/bucket/k", "x").await.ok();
+    // It is shown that nothing is blocked, until the deletion of all settings.
+    assert_eq!(shown().await, (false, "NONE".into()));
+    s3.call("DELETE", path, &[], "").await.ok();
     let none = "ServerSideEncryptionConfigurationNotFoundError";
     s3.get(path).await.is(404, none);
+}
+
+/// AWS refuses no such rule. Tools expect to read what they have set.
+#[tokio::test]
+async fn a_bucket_key_beside_a_block_alone_is_kept() {
+    let s3 = open().await;
+    let path = "/bucket?encryption";
+    let rule = format!(
+        "<BucketKeyEnabled>true</BucketKeyEnabled>{}",
+        blocked("SSE-C")
+    );
+    set(&s3, &rule).await;
+    let bucket_key = async || s3.get(path).await.ok().element("BucketKeyEnabled");
+    assert_eq!(bucket_key().await.as_deref(), Some("true"));
+    assert_eq!(s3.get(path).await.element("SSEAlgorithm"), None);
+    assert_eq!(s3.put("/bucket/k", "x").await.ok().header(SERVER), "");
+    s3.call("DELETE", path, &[], "").await.ok();
+    assert_eq!(bucket_key().await, None);
 }

@@ -143,7 +143,7 @@ async fn customers_key_is_needed_for_all_that_shows_the_content() {
         (got.text().as_str(), got.header(MD5)),
         ("content", key(1)[2].1.as_str())
     );
-    // What needs no content needs no key.
+    // Requests that need no content need no key.
     assert!(s3.get("/bucket").await.ok().text().contains("<Key>k</Key>"));
     s3.call("DELETE", "/bucket/k", &[], "").await.ok();
     // A key for an object that takes none.
@@ -331,11 +331,19 @@ async fn bucket_may_encrypt_by_default() {
         "</SSEAlgorithm><KMSMasterKeyID>key</KMSMasterKeyID>",
     );
     s3.put(path, kms).await.is(400, "InvalidArgument");
-    // Without a default there is nothing that a Bucket Key could be for.
-    let only_key = document("<BucketKeyEnabled>true</BucketKeyEnabled>");
-    s3.put(path, only_key.clone()).await.ok();
-    s3.get(path).await.is(404, none);
     s3.put("/bucket/before", "x").await.ok();
+    // A rule that blocks nothing and names no algorithm is about the default all the same.
+    let only_key = document("<BucketKeyEnabled>true</BucketKeyEnabled>");
+    for (rule, has_key) in [(only_key.clone(), "true"), (document(""), "false")] {
+        s3.put(path, rule).await.ok();
+        let shown = s3.get(path).await.ok();
+        assert_eq!(shown.element("SSEAlgorithm").as_deref(), Some("AES256"));
+        assert_eq!(shown.element("BucketKeyEnabled").as_deref(), Some(has_key));
+        let put = s3.put("/bucket/k", "x").await.ok();
+        assert_eq!(put.header(SERVER.0), "AES256");
+        s3.call("DELETE", path, &[], "").await.ok();
+        s3.get(path).await.is(404, none);
+    }
     s3.put(path, by_default("AES256")).await.ok();
     assert_eq!(
         s3.get(path).await.ok().element("SSEAlgorithm").unwrap(),

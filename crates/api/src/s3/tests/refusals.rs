@@ -181,7 +181,7 @@ async fn missing_features_answer_not_implemented() {
     let s3 = Endpoint::open().await;
     s3.put("/bucket/k", "kept").await.ok();
     for (path, has) in [
-        ("/bucket?metadataTable", ["GET", "DELETE"].as_slice()),
+        ("/bucket?session", ["GET"].as_slice()),
         ("/bucket/k?torrent", &["GET"]),
     ] {
         for method in ["GET", "PUT", "DELETE"] {

@@ -55,9 +55,10 @@ async fn what_is_off_can_be_turned_off() {
         .ok();
     assert_eq!(state().await.as_deref(), Some("Suspended"));
     for method in ["GET", "DELETE"] {
-        s3.call(method, "/bucket?metadataConfiguration", &[], "")
-            .await
-            .is(404, "MetadataConfigurationNotFound");
+        for path in ["/bucket?metadataConfiguration", "/bucket?metadataTable"] {
+            let reply = s3.call(method, path, &[], "").await;
+            reply.is(404, "MetadataConfigurationNotFound");
+        }
     }
 }
 
@@ -124,6 +125,8 @@ async fn settings_that_are_off_need_a_permission_and_a_bucket() {
         ("PUT", "abac", abac("Disabled")),
         ("GET", "metadataConfiguration", String::new()),
         ("DELETE", "metadataConfiguration", String::new()),
+        ("GET", "metadataTable", String::new()),
+        ("DELETE", "metadataTable", String::new()),
     ] {
         let path = format!("/bucket?{query}");
         let refused = signed(&writer, method, &path, &[], Bytes::from(body.clone()));
