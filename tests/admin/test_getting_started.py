@@ -1,6 +1,6 @@
 """From nothing to three nodes in three zones with a bucket, a user and a policy, by the command line and by the SDK.
 
-What these tests run, and what is answered, is what docs/getting-started.md shows. REWRITE=1 writes it into the page.
+docs/getting-started.md shows what these tests run, and what is answered. REWRITE=1 writes it into the page.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def client(server, key: str, secret: str):
 
 
 def may_read_and_add(s3) -> None:
-    """What the policy of the page says of its user, and no more."""
+    """Checks that its user may do what the policy of the page says, and no more."""
     s3.put_object(Bucket="photos", Key="a", Body=b"hello")
     assert s3.get_object(Bucket="photos", Key="a")["Body"].read() == b"hello"
     assert [one["Key"] for one in s3.list_objects_v2(Bucket="photos", Prefix="a")["Contents"]] == ["a"]
@@ -165,7 +165,7 @@ def test_by_the_command_line(machines, tmp_path):
     told = Transcript(machines, tmp_path)
     for node in first.cli_json("node", "list"):
         told.names[node["short"]] = SHORTS[node["zone"]]
-    # What the disk of this machine has.
+    # The size of this machine's disk.
     told.names[re.search(r"\d+\.\d [GT]iB", first.cli("node", "list"))[0]] = "400.0 GiB"
     for server, host in zip(machines, HOSTS.values()):
         told.names[f"127.0.0.1:{server.cluster}"] = host

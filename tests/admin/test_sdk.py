@@ -87,6 +87,23 @@ def test_settings_of_a_bucket_are_set_and_read(sdk, admin):
     assert (refused.value.status, refused.value.code) == (409, "LockNeedsVersions")
 
 
+def test_a_document_is_changed_only_if_it_is_the_one_that_was_seen(sdk, admin):
+    from archipel_admin.api.buckets import get_bucket_tags, set_bucket_tags
+    from archipel_admin.models import BucketTags, NameValue
+
+    admin.create_bucket("sdk-tagged")
+    assert admin.tagged(get_bucket_tags, "sdk-tagged")[1] is None
+    tags = [BucketTags(tags=[NameValue(name="team", value=team)]) for team in ("a", "b")]
+    admin.set_tags("sdk-tagged", {"team": "0"})
+    _, seen = admin.tagged(get_bucket_tags, "sdk-tagged")
+    changed, now = admin.tagged(set_bucket_tags, "sdk-tagged", body=tags[0], if_match=seen)
+    assert changed.tags[0].value == "a"
+    with pytest.raises(sdk.ArchipelError) as refused, unchanged():
+        admin.call(set_bucket_tags, "sdk-tagged", body=tags[1], if_match=seen)
+    assert (refused.value.status, refused.value.code) == (412, "Changed")
+    assert admin.tagged(get_bucket_tags, "sdk-tagged")[1] == now
+
+
 def test_a_node_leaves_the_layout_and_returns(three, sdk, admin):
     from archipel_admin.models import Assign, Redundancy
 
@@ -157,7 +174,7 @@ def test_the_front_sets_what_buckets_have(sdk, admin):
     assert "sdk-front" not in {bucket.name for bucket in admin.buckets("sdk-")}
 
 
-# How each example is called, with what its output begins with. test_getting_started.py runs from_nothing.py.
+# The arguments of each example, and the beginning of its output. test_getting_started.py runs from_nothing.py.
 EXAMPLE_CALLS = {
     "bucket_and_key.py": (["{socket}", "sdk-example"], "AWS_ACCESS_KEY_ID="),
     "user_and_policy.py": (["{socket}", "sdk-alice-photos", "sdk-alice"], "AWS_ACCESS_KEY_ID="),

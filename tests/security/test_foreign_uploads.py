@@ -1,7 +1,7 @@
 """Upload ids are no secret: with read access to a bucket one lists them, and each presigned URL of a part shows one.
 
-The attacker knows id and key of another user's upload, and may write to a bucket of its own. Whatever it does with
-that id there is refused, and the upload and the object that it becomes stay as they are.
+The attacker knows id and key of another user's upload, and may write to a bucket of its own. Everything that it does
+with that id there is refused, and the upload and the object that it becomes stay as they are.
 """
 
 from __future__ import annotations

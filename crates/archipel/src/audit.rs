@@ -56,7 +56,7 @@ pub fn open(
     if let Some(address) = &settings.webhook {
         let webhook = Webhook::new(address.clone(), None).map_err(|why| {
             let fix = "correct the address, or remove it";
-            format!("audit.webhook = \"{address}\": {why}; fix: {fix}")
+            format!("audit.webhook: {why}; fix: {fix}")
         })?;
         targets.push(Target::Webhook(Box::new(webhook)));
     }
@@ -103,7 +103,7 @@ enum Target {
     Webhook(Box<Webhook>),
 }
 
-/// What lines are written to.
+/// A target that blocks the thread that writes to it.
 trait Sink: Send {
     /// Writes whole lines.
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;

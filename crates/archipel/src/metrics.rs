@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use archipel_base::clock::WallClock;
 use archipel_storage::Store;
-use archipel_storage::blocks::{Counter, DiskState, DiskStatus};
+use archipel_storage::blocks::Counter;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
@@ -20,6 +19,7 @@ use crate::{process, version};
 
 mod anti_entropy;
 pub mod certificates;
+pub mod disks;
 pub mod events;
 mod journal;
 pub mod keyring;
@@ -29,7 +29,8 @@ mod peers;
 pub mod traces;
 pub mod upkeep;
 
-/// Registers the metrics of the process, the build and the store.
+/// Registers the metrics of the process, the build and the store, without those that file systems are
+/// asked for.
 pub fn register(registry: &mut Registry, clock: Arc<dyn WallClock>, store: Store) {
     let build = vec![
         ("version", version::VERSION),
@@ -103,7 +104,7 @@ impl Collector for Storage {
             "Segments not yet searched for space that the last run did not free",
             self.0.blocks().unsearched_segments() as f64,
         )?;
-        self.disks(&mut encoder)
+        disks::encode(&self.0.blocks().disk_counts(), &mut encoder)
     }
 }
 
@@ -211,44 +212,7 @@ impl Storage {
             )
         })
     }
-
-    /// Writes one family for each figure, with the disk's number as label.
-    fn disks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let disks = self.0.blocks().disks();
-        let failed = |disk: &DiskStatus| u64::from(disk.state == DiskState::Failed);
-        let all: [Figure; 4] = [
-            ("used_bytes", "Bytes used by blocks on the disk", |disk| {
-                disk.used_bytes
-            }),
-            ("free_bytes", "Bytes still available on the disk", |disk| {
-                disk.free_bytes
-            }),
-            ("capacity_bytes", "Usable bytes of the disk", |disk| {
-                disk.total_bytes
-            }),
-            ("failed", "1 if the disk failed", failed),
-        ];
-        for (name, about, figure) in all {
-            let name = format!("archipel_disk_{name}");
-            let mut family = encoder.encode_descriptor(&name, about, None, MetricType::Gauge)?;
-            for disk in &disks {
-                let gauge = ConstGauge::new(figure(disk) as f64);
-                gauge.encode(family.encode_family(&[("disk", disk.id.to_string())])?)?;
-            }
-        }
-        let about = "fsync and fdatasync calls on the disk";
-        let name = "archipel_disk_fsyncs";
-        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-        for disk in &disks {
-            let counter = ConstCounter::new(disk.fsyncs);
-            counter.encode(family.encode_family(&[("disk", disk.id.to_string())])?)?;
-        }
-        Ok(())
-    }
 }
-
-/// A figure of a disk: its name, its help text, its value.
-type Figure = (&'static str, &'static str, fn(&DiskStatus) -> u64);
 
 fn gauge(
     encoder: &mut DescriptorEncoder<'_>,

@@ -16,7 +16,7 @@ if (login) {
   follow();
 }
 
-// Parts of pages that are fetched again and again. What the server sends is escaped.
+// Parts of pages that are fetched again and again. The server escapes what it sends.
 const LIVE_MS = 3000;
 for (const part of document.querySelectorAll("[data-live]")) {
   let asks = false;
@@ -70,13 +70,14 @@ if (charts) {
   const text = (value, unit) => {
     if (unit === "ms") return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
     if (unit !== "B") return value.toFixed(value < 10 ? 1 : 0);
-    const units = ["B", "kB", "MB", "GB"];
+    // As the server shows sizes: in powers of 1024, with one decimal.
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let at = 0;
-    while (value >= 999.5 && at < units.length - 1) {
-      value /= 1000;
+    while (value >= 1023.95 && at < units.length - 1) {
+      value /= 1024;
       at += 1;
     }
-    return `${value.toFixed(at && value < 100 ? 1 : 0)} ${units[at]}`;
+    return `${value.toFixed(at ? 1 : 0)} ${units[at]}`;
   };
 
   const draw = (chart, value) => {

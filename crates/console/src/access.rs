@@ -6,6 +6,7 @@ use archipel_api::admin::types::{Explain, Explanation, KeyInfo};
 use askama::Template;
 use axum::extract::{Query, State};
 use http::{Method, StatusCode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::App;
@@ -29,6 +30,9 @@ const ACTIONS: [&str; 10] = [
     "s3:BypassGovernanceRetention",
 ];
 
+/// The characters that have escapes in the field of a resource.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+
 /// An access check: may this key do this to that?
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -36,6 +40,8 @@ pub struct AccessCheck {
     key: String,
     action: String,
     resource: String,
+    /// The resource with escapes, if its form had it so.
+    escaped: String,
     /// Condition keys of the request: lines such as `aws:SourceIp=192.0.2.1`.
     context: String,
 }
@@ -53,11 +59,27 @@ impl AccessPage {
     fn actions(&self) -> [&'static str; 10] {
         ACTIONS
     }
+
+    /// Returns the resource with escapes if a field cannot hold it: browsers drop the ends of lines.
+    fn escaped(&self) -> Option<String> {
+        let resource = &self.check.resource;
+        let has_controls = resource.contains(char::is_control);
+        has_controls.then(|| utf8_percent_encode(resource, ESCAPED).to_string())
+    }
 }
 
 /// Shows the form, and the answer once there is something to check. Nothing changes, so that a link to an answer
 /// can be kept.
-pub async fn show(State(app): State<App>, user: User, Query(check): Query<AccessCheck>) -> Shown {
+pub async fn show(
+    State(app): State<App>,
+    user: User,
+    Query(mut check): Query<AccessCheck>,
+) -> Shown {
+    if !check.escaped.is_empty() {
+        let resource = percent_decode_str(&check.escaped).decode_utf8();
+        let wrong = |_| Fault::invalid("the escapes of the resource are no text");
+        check.resource = resource.map_err(wrong)?.into_owned();
+    }
     let needed = [&check.key, &check.action, &check.resource];
     let answer = match needed.iter().all(|part| !part.trim().is_empty()) {
         true => match ask(&app, &user, &check).await {

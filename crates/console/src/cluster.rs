@@ -258,8 +258,12 @@ impl OperationView {
     /// Returns whether an operator may end it before it is done.
     fn can_stop(&self) -> bool {
         use OperationKind::{Lifecycle, Scrub, Verification};
-        let is_running = self.0.state == OperationState::Running;
-        is_running && matches!(self.0.kind, Scrub | Verification | Lifecycle)
+        // A walk of lifecycle rules that cannot begin goes on waiting until it is stopped.
+        let is_under_way = matches!(
+            self.0.state,
+            OperationState::Running | OperationState::Stuck
+        );
+        is_under_way && matches!(self.0.kind, Scrub | Verification | Lifecycle)
     }
 
     fn tone(&self) -> &'static str {
@@ -299,5 +303,27 @@ impl OperationView {
             Some(format!("{name} {}", show::time(ms)))
         });
         parts.collect::<Vec<_>>().join(" · ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_that_the_api_cancels_can_be_stopped() {
+        use OperationKind::{LayoutChange, Lifecycle, Scrub};
+        use OperationState::{Idle, Running, Stuck};
+        let can_stop = |kind, state| {
+            let one = OperationInfo {
+                kind,
+                state,
+                ..OperationInfo::default()
+            };
+            OperationView(one).can_stop()
+        };
+        assert!(can_stop(Scrub, Running) && can_stop(Lifecycle, Running));
+        assert!(can_stop(Lifecycle, Stuck));
+        assert!(!can_stop(Lifecycle, Idle) && !can_stop(LayoutChange, Stuck));
     }
 }

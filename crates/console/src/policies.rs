@@ -40,8 +40,12 @@ impl PoliciesPage {
         path(&["policies", &policy.arn])
     }
 
-    fn holders(&self, policy: &PolicyInfo) -> usize {
-        policy.users.len() + policy.groups.len() + policy.roles.len()
+    /// Returns how many have a policy; nothing if that is not known.
+    fn holders(&self, policy: &PolicyInfo) -> String {
+        let holders = [&policy.users, &policy.groups, &policy.roles];
+        let counts = holders.iter().map(|names| names.as_ref().map(Vec::len));
+        let count: Option<usize> = counts.sum();
+        count.map_or_else(String::new, |count| count.to_string())
     }
 }
 
@@ -94,11 +98,14 @@ pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) 
     Ok(html(&PolicyPage {
         frame: Frame::new(&user, "users"),
         base: path(&["policies", &name]),
-        holders: vec![
-            ("Users", links("users", &policy.users)),
-            ("Groups", links("groups", &policy.groups)),
-            ("Roles", links("roles", &policy.roles)),
-        ],
+        holders: [
+            ("Users", "users", &policy.users),
+            ("Groups", "groups", &policy.groups),
+            ("Roles", "roles", &policy.roles),
+        ]
+        .into_iter()
+        .filter_map(|(title, kind, names)| Some((title, links(kind, names.as_deref()?))))
+        .collect(),
         policy,
     }))
 }

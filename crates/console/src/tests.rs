@@ -27,6 +27,7 @@ mod identities;
 mod logins;
 mod people;
 mod permissions;
+mod policy;
 mod rules;
 mod uploads;
 
@@ -314,6 +315,9 @@ async fn page_names_the_scripts_of_its_own_release_and_gets_no_others() {
     let script = site.get(&assets::at("console.js")).await;
     // It is in the same folder.
     assert!(script.text.contains("import \"./upload.js\""));
+    // Charts show sizes as all pages do.
+    let units = "[\"B\", \"KiB\", \"MiB\", \"GiB\", \"TiB\"]";
+    assert!(script.text.contains(units));
     let upload = site.get(&assets::at("upload.js")).await;
     assert_eq!(upload.status, StatusCode::OK);
     for other in ["/assets/upload.js", "/assets/0123456789abcdef/upload.js"] {

@@ -21,6 +21,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 mod body;
 mod endpoint;
@@ -129,10 +130,27 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
-    match runtime.block_on(command.run()) {
+    let outcome = runtime.block_on(async {
+        // Servers, networks and file systems that a dropped experiment started end with it.
+        tokio::select! {
+            outcome = command.run() => outcome,
+            outcome = interrupted() => outcome,
+        }
+    });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(error.as_ref()),
     }
+}
+
+/// Fails when the process is told to end.
+async fn interrupted() -> Outcome<()> {
+    let mut end = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = end.recv() => {}
+    }
+    Err("interrupted".into())
 }
 
 fn failed(error: &dyn std::error::Error) -> ExitCode {

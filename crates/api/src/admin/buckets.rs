@@ -85,6 +85,14 @@ fn describe_new(admin: &Admin, bucket: &Bucket, owner: Option<&str>) -> BucketIn
             .collect(),
     };
     BucketInfo {
+        grants,
+        ..empty(bucket)
+    }
+}
+
+/// Describes a bucket that holds nothing, and that has no further names and no grants.
+fn empty(bucket: &Bucket) -> BucketInfo {
+    BucketInfo {
         aliases: Vec::new(),
         names_of_keys: Vec::new(),
         id: bucket.id.to_string(),
@@ -93,7 +101,7 @@ fn describe_new(admin: &Admin, bucket: &Bucket, owner: Option<&str>) -> BucketIn
         objects: 0,
         bytes: 0,
         quota: bucket.quota.unwrap_or_default().into(),
-        grants,
+        grants: Vec::new(),
     }
 }
 
@@ -185,13 +193,10 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
     Ok(BucketInfo {
         aliases: admin.model.aliases_of(bucket)?,
         names_of_keys,
-        id: bucket.id.to_string(),
-        name: bucket.name.clone(),
-        created_ms: bucket.created_ms,
         objects: usage.objects,
         bytes: usage.bytes,
-        quota: bucket.quota.unwrap_or_default().into(),
         grants,
+        ..empty(bucket)
     })
 }
 
@@ -270,7 +275,7 @@ pub(super) fn grant(bucket: &str, key: &str, permissions: Permissions) -> Grant 
     }
 }
 
-/// Changes the permissions of an access key on a bucket. What is absent stays as it is.
+/// Changes the permissions of an access key on a bucket. Absent fields change nothing.
 #[utoipa::path(
     patch, path = "/v1/buckets/{name}/grants/{key}", tag = "buckets", operation_id = "change_grant",
     params(

@@ -13,7 +13,7 @@ use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::buckets::grant;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
-use super::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret, Page};
+use super::types::{ChangeKey, CreateKey, Grant, KeyInfo, KeyWithSecret, Page};
 
 /// The filters of the list of access keys.
 #[derive(Deserialize, IntoParams)]
@@ -44,7 +44,7 @@ pub(super) async fn list(
     let keys = admin.model.access_keys()?.into_iter();
     let keys = keys.filter(|key| key.name.contains(part));
     let keys = page(keys, |key| &key.id, query.limit, query.after.as_deref())?;
-    Ok(Json(keys.map(|key| describe(&key, &buckets))))
+    Ok(Json(keys.map(|key| describe(&key, Some(&buckets)))))
 }
 
 /// Creates an access key, or imports one: with an id and a secret.
@@ -85,7 +85,7 @@ pub(super) async fn info(
     At(id): At<String>,
 ) -> Result<Json<KeyInfo>, Refusal> {
     let (key, buckets) = find(&admin, &id).await?;
-    Ok(Json(describe(&key, &buckets)))
+    Ok(Json(describe(&key, Some(&buckets))))
 }
 
 /// Shows an access key with its secret. It has a path of its own because it takes more than
@@ -110,7 +110,7 @@ async fn find(admin: &Admin, id: &str) -> Result<(Arc<AccessKey>, Vec<Arc<Bucket
     Ok((key, admin.model.buckets()?))
 }
 
-/// Changes an access key. What is absent stays as it is.
+/// Changes an access key. Absent fields change nothing.
 #[utoipa::path(
     patch, path = "/v1/keys/{id}", tag = "keys", operation_id = "change_key",
     params(("id" = String, Path, description = "The access key's id")),
@@ -131,8 +131,8 @@ pub(super) async fn change(
     };
     let key = admin.model.change_key(&id, change).await?.value;
     // The key is changed by now, and shown also if nothing is known of buckets.
-    let buckets = admin.model.buckets().unwrap_or_default();
-    Ok(Json(describe(&key, &buckets)))
+    let buckets = admin.model.buckets().ok();
+    Ok(Json(describe(&key, buckets.as_deref())))
 }
 
 /// Reads a time of expiry. 0 is none; a time that has passed is refused.
@@ -157,8 +157,8 @@ pub(super) async fn delete(
 ) -> Result<Deletion, Refusal> {
     if how.dry_run {
         let (key, buckets) = find(&admin, &id).await?;
-        let info = describe(&key, &buckets);
-        let buckets: Vec<String> = info.grants.into_iter().map(|grant| grant.bucket).collect();
+        let grants = grants(&key, &buckets).into_iter();
+        let buckets: Vec<String> = grants.map(|grant| grant.bucket).collect();
         let names: Vec<String> = key.names.keys().cloned().collect();
         return Ok(Plan::default()
             .takes("permissions for buckets", &buckets)
@@ -171,16 +171,21 @@ pub(super) async fn delete(
 
 pub(super) fn reveal(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyWithSecret {
     KeyWithSecret {
-        key: describe(key, buckets),
+        key: describe(key, Some(buckets)),
         secret: key.secret.expose().to_owned(),
     }
 }
 
-fn describe(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyInfo {
+fn grants(key: &AccessKey, buckets: &[Arc<Bucket>]) -> Vec<Grant> {
     let grants = buckets.iter().filter_map(|bucket| {
         let permissions = bucket.permissions(key);
         (!permissions.is_empty()).then(|| grant(&bucket.name, &key.id, permissions))
     });
+    grants.collect()
+}
+
+/// Describes a key. `buckets` is `None` if they are not known.
+pub(super) fn describe(key: &AccessKey, buckets: Option<&[Arc<Bucket>]>) -> KeyInfo {
     KeyInfo {
         id: key.id.clone(),
         name: key.name.clone(),
@@ -189,6 +194,6 @@ fn describe(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyInfo {
         user: key.user.as_ref().map(|user| user.name.clone()),
         disabled: key.disabled,
         expires_ms: key.expires_ms,
-        grants: grants.collect(),
+        grants: buckets.map(|buckets| grants(key, buckets)),
     }
 }

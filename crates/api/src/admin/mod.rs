@@ -142,6 +142,8 @@ pub struct Admin {
     model: Model,
     node: Arc<dyn Node>,
     metrics: Arc<Registry>,
+    /// Metrics that file systems are asked for, which may hang.
+    disk_metrics: Arc<Registry>,
     tokens: auth::Tokens,
     audit: Audit,
     tracer: Tracer,
@@ -150,6 +152,8 @@ pub struct Admin {
     snapshots: Arc<Mutex<snapshots::LastSnapshot>>,
     /// One reader of all metrics at a time.
     reading_metrics: Arc<Semaphore>,
+    /// The same for those that file systems are asked for.
+    reading_disk_metrics: Arc<Semaphore>,
     /// The resources that tokens can be scoped to.
     resources: Arc<[String]>,
 }
@@ -177,13 +181,24 @@ impl Admin {
             model,
             node,
             metrics,
+            disk_metrics: Arc::default(),
             tokens: auth::Tokens::new(token, metrics_token),
             audit: Audit::default(),
             tracer: Tracer::default(),
             rates: Rates::default(),
             snapshots: Arc::default(),
             reading_metrics: Arc::new(Semaphore::new(1)),
+            reading_disk_metrics: Arc::new(Semaphore::new(1)),
             resources: operations::resources(&openapi::base()).into(),
+        }
+    }
+
+    /// Sets the metrics that file systems are asked for. They are left out while one hangs.
+    #[must_use]
+    pub fn with_disk_metrics(self, disk_metrics: Arc<Registry>) -> Admin {
+        Admin {
+            disk_metrics,
+            ..self
         }
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Json, Refusal, json, with_type};
 use super::types::{ClusterState, ClusterStatus, Health, NodeStatus};
@@ -18,6 +20,9 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 
 /// The timeout of the node's check of itself. Storage that hangs is a fault, too.
 pub(super) const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The timeout of file systems that are asked for metrics.
+pub(super) const DISKS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tells whether this node can do its work. Needs no token.
 #[utoipa::path(
@@ -164,28 +169,51 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<impl Into
     Ok(with_type(StatusCode::OK, OPENMETRICS, text))
 }
 
-/// Returns the metrics as OpenMetrics text.
+/// Returns the metrics as OpenMetrics text. Those that file systems are asked for are left out while
+/// one hangs.
 pub(super) async fn encoded(admin: &Admin) -> Result<String, Refusal> {
-    let (metrics, reading) = (admin.metrics.clone(), admin.reading_metrics.clone());
-    // Some figures come from file systems, which may hang, so they are read on a blocking thread.
-    // There are few of those, and uploads need them: while one hangs, later readers wait, and leave
-    // nothing behind when they give up.
+    let (text, of_disks) = tokio::join!(
+        read(&admin.metrics, &admin.reading_metrics, STATUS_TIMEOUT),
+        read(
+            &admin.disk_metrics,
+            &admin.reading_disk_metrics,
+            DISKS_TIMEOUT
+        ),
+    );
+    let text = text.and_then(|mut text| {
+        text.push_str(&of_disks.unwrap_or_default());
+        encode_eof(&mut text).ok()?;
+        Some(text)
+    });
+    text.ok_or_else(|| {
+        let message = "the metrics cannot be read";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Refusal::new(status, "InternalError", message)
+    })
+}
+
+/// Returns metrics as OpenMetrics text without its end; `None` if they cannot be read in time.
+async fn read(
+    metrics: &Arc<Registry>,
+    reading: &Arc<Semaphore>,
+    timeout: Duration,
+) -> Option<String> {
+    let (metrics, reading) = (metrics.clone(), reading.clone());
+    // Reading may hang, so it takes a blocking thread. There are few of those, and uploads need them:
+    // while one hangs, later readers wait, and leave nothing behind when they give up.
     let encoded = async move {
         let place = reading.acquire_owned().await.ok();
         let read = move || {
             let mut text = String::new();
-            let read = encode(&mut text, &metrics).map(|()| text);
+            let read = encode_registry(&mut text, &metrics).map(|()| text);
             drop(place);
             read
         };
         tokio::task::spawn_blocking(read).await
     };
-    match tokio::time::timeout(STATUS_TIMEOUT, encoded).await {
-        Ok(Ok(Ok(text))) => Ok(text),
-        _ => {
-            let message = "the metrics cannot be read";
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            Err(Refusal::new(status, "InternalError", message))
-        }
-    }
+    tokio::time::timeout(timeout, encoded)
+        .await
+        .ok()?
+        .ok()?
+        .ok()
 }

@@ -1,5 +1,6 @@
 //! The OpenAPI document: made from the handlers, so that it cannot say anything else than they do.
 
+use http::Method;
 use utoipa::OpenApi as _;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi};
@@ -63,6 +64,7 @@ pub fn document() -> String {
     add_problems(&mut document);
     name_items(&mut document);
     add_scopes(&mut document, &operations);
+    add_tags(&mut document, &operations);
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
     text.push('\n');
     text
@@ -121,6 +123,25 @@ fn add_scopes(document: &mut serde_json::Value, operations: &Operations) {
         let more = described["description"].as_str();
         let text = more.map_or(needs.clone(), |more| format!("{more}\n\n{needs}"));
         described["description"] = text.into();
+    }
+}
+
+/// Adds the `ETag` to the answers with documents that a condition can name: those of changes that take
+/// one, and those that show the same path.
+fn add_tags(document: &mut serde_json::Value, operations: &Operations) {
+    let header = serde_json::json!({
+        "description": "The tag of the document, for `If-Match`; absent if there is none",
+        "schema": {"type": "string"},
+    });
+    for ((path, method), _) in operations.iter().filter(|(_, one)| one.takes_condition) {
+        for method in [method, &Method::GET] {
+            let method = method.as_str().to_ascii_lowercase();
+            let described = document["paths"][path].get_mut(&method);
+            // A deletion answers with 204.
+            if let Some(answer) = described.and_then(|one| one["responses"].get_mut("200")) {
+                answer["headers"]["ETag"] = header.clone();
+            }
+        }
     }
 }
 

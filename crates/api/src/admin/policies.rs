@@ -66,7 +66,7 @@ pub(super) async fn list(
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     let part = page(all, |(arn, _)| arn, query.limit, query.after.as_deref())?;
     let holders = admin.model.holders()?;
-    part.try_map(|(_, policy)| describe(&policy, &holders))
+    part.try_map(|(_, policy)| describe(&policy, Some(&holders)))
         .map(Json)
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn create(
         tags: Vec::new(),
     });
     let policy = policy.await?;
-    Ok(Created(describe(&policy, &Holders::new())?))
+    Ok(Created(describe(&policy, Some(&Holders::new()))?))
 }
 
 /// Shows a managed policy: its document, and what it is attached to.
@@ -102,7 +102,7 @@ pub(super) async fn info(
     At(name): At<String>,
 ) -> Result<Tagged<PolicyInfo>, Refusal> {
     let policy = admin.model.named_policy(&name).await?;
-    let info = describe(&policy, &admin.model.holders()?)?;
+    let info = describe(&policy, Some(&admin.model.holders()?))?;
     Ok(Tagged(info, Some(tag(&policy))))
 }
 
@@ -126,8 +126,8 @@ pub(super) async fn replace(
     let changed = model.replace_policy_if(&name, text, test).await;
     let policy = changed.map_err(|error| condition.refusal(error))?.value;
     // The policy is replaced by now, and shown also if nothing is known of its holders.
-    let holders = model.holders().unwrap_or_default();
-    Ok(Tagged(describe(&policy, &holders)?, Some(tag(&policy))))
+    let info = describe(&policy, model.holders().ok().as_ref())?;
+    Ok(Tagged(info, Some(tag(&policy))))
 }
 
 /// Deletes a managed policy that is attached to nothing.
@@ -144,12 +144,12 @@ pub(super) async fn delete(
     let name = changeable(&admin.model, &name).await?;
     if how.dry_run {
         let policy = admin.model.named_policy(&name).await?;
-        let info = describe(&policy, &admin.model.holders()?)?;
+        let info = describe(&policy, Some(&admin.model.holders()?))?;
         let versions = policy.versions.keys().map(u32::to_string);
         return Ok(Plan::default()
-            .blocked_by("users", &info.users)
-            .blocked_by("groups", &info.groups)
-            .blocked_by("roles", &info.roles)
+            .blocked_by("users", &info.users.unwrap_or_default())
+            .blocked_by("groups", &info.groups.unwrap_or_default())
+            .blocked_by("roles", &info.roles.unwrap_or_default())
             .takes("versions", &versions.collect::<Vec<_>>())
             .finish());
     }
@@ -176,12 +176,16 @@ fn tag(policy: &ManagedPolicy) -> Tag {
     Tag::of(&(policy.incarnation, policy.default))
 }
 
-fn describe(policy: &ManagedPolicy, holders: &Holders) -> Result<PolicyInfo, Refusal> {
-    let holders = holders.get(&PolicyRef::to(policy));
+/// Describes a managed policy. `holders` is `None` if they are not known.
+pub(super) fn describe(
+    policy: &ManagedPolicy,
+    holders: Option<&Holders>,
+) -> Result<PolicyInfo, Refusal> {
+    let holders = holders.map(|all| all.get(&PolicyRef::to(policy)));
     let of = |kind: &str| {
-        let names = holders.into_iter().flatten();
+        let names = holders?.into_iter().flatten();
         let names = names.filter(|holder| holder.kind == kind);
-        names.map(|holder| holder.name.clone()).collect()
+        Some(names.map(|holder| holder.name.clone()).collect())
     };
     let version = policy.versions.get(&policy.default);
     let missing = || Error::Damaged(format!("the policy {} has no version", policy.name));

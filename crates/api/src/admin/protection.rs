@@ -62,7 +62,8 @@ pub(super) async fn set_encryption(
 fn describe_encryption(bucket: &Bucket) -> BucketEncryption {
     BucketEncryption {
         enabled: bucket.encrypts,
-        bucket_key: bucket.has_bucket_key,
+        // The S3 API keeps one also beside a block alone. A `PUT` of that would be refused.
+        bucket_key: bucket.encrypts && bucket.has_bucket_key,
         blocked: blocked(bucket),
     }
 }

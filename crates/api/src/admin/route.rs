@@ -148,6 +148,7 @@ fn about_upkeep() -> OpenApiRouter<Arc<Admin>> {
         .routes(routes!(upkeep::stop))
         .routes(routes!(upkeep::lifecycle))
         .routes(routes!(upkeep::start_lifecycle))
+        .routes(routes!(upkeep::stop_lifecycle))
         .routes(routes!(upkeep::start_anti_entropy))
         .routes(routes!(certificates::list))
         .routes(routes!(recent::list))

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use archipel_cluster::Cluster;
 use archipel_model::Model;
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -22,6 +21,7 @@ use super::types::{CertificateInfo, CertificateState, NodeInfo, NodeStatus};
 use super::{Admin, Node, Trust, audited};
 
 mod blocks;
+mod client;
 mod cluster;
 mod content;
 mod control;
@@ -42,6 +42,8 @@ mod strangers;
 mod tokens;
 mod website;
 mod work;
+
+use client::{ask, get, post, send};
 
 const OK: StatusCode = StatusCode::OK;
 const TOKEN: &str = "the-token-of-the-operator";
@@ -132,34 +134,6 @@ fn admin_of(model: Model, troubles: &[&str]) -> Admin {
 
 async fn admin() -> Admin {
     admin_with(&[]).await
-}
-
-async fn send(admin: &Admin, trust: Trust, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
-    let service = Service::new(Arc::new(admin.clone()));
-    let answer = audited::handle(&service, trust, None, request).await;
-    let status = answer.status();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
-    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
-}
-
-async fn ask(admin: &Admin, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
-    let body = match body {
-        Value::Null => Bytes::new(),
-        body => body.to_string().into(),
-    };
-    let request = Request::builder().method(method).uri(path);
-    send(admin, Trust::Peer, request.body(Full::new(body)).unwrap()).await
-}
-
-/// Sends a request that makes something. Returns what was made.
-async fn post(admin: &Admin, path: &str, body: Value) -> Value {
-    let (status, made) = ask(admin, Method::POST, path, body).await;
-    assert_eq!(status, StatusCode::CREATED, "{path}: {made}");
-    made
-}
-
-async fn get(admin: &Admin, path: &str) -> (StatusCode, Value) {
-    ask(admin, Method::GET, path, Value::Null).await
 }
 
 /// Creates a bucket.

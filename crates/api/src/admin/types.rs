@@ -292,8 +292,9 @@ pub struct KeyInfo {
     /// expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
-    /// Its permissions on each bucket.
-    pub grants: Vec<Grant>,
+    /// Its permissions on each bucket; absent if the node does not know them now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Vec<Grant>>,
 }
 
 /// An access key with its secret: the answer to its creation, and to `?secret=true`.

@@ -152,6 +152,21 @@ pub(super) async fn start_lifecycle(State(admin): State<Arc<Admin>>) -> Accepted
     Accepted(operation, lifecycle_info(admin.model.expiry_status()))
 }
 
+/// Ends what lifecycle rules do on this node, after the step that it is at. They go on the next day, or
+/// when they are started again.
+#[utoipa::path(
+    post, path = "/v1/lifecycle/stop", tag = "lifecycle", operation_id = "stop_lifecycle",
+    responses((status = 200, description = "Lifecycle rules on this node", body = LifecycleInfo)),
+)]
+pub(super) async fn stop_lifecycle(State(admin): State<Arc<Admin>>) -> Json<LifecycleInfo> {
+    let now = admin.model.expiry_status();
+    // Else the walk that is due would not begin.
+    if now.running || now.waiting {
+        admin.model.stop_expiry();
+    }
+    lifecycle(State(admin)).await
+}
+
 /// Compares this node's data with those of all other nodes soon, instead of when it is due.
 #[utoipa::path(
     post, path = "/v1/anti-entropy/start", tag = "maintenance", operation_id = "start_anti_entropy",

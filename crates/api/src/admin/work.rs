@@ -154,6 +154,7 @@ fn layout_change(moving: Option<ProgressInfo>) -> OperationInfo {
         done: moving.done.into(),
         all: Some(moving.partitions.into()),
         unit: Some("partitions".into()),
+        rows: Some(moving.rows),
         problems: moving.trouble.iter().count() as u64,
         trouble: moving.trouble.clone(),
         ..of(match moving.trouble {
@@ -163,7 +164,8 @@ fn layout_change(moving: Option<ProgressInfo>) -> OperationInfo {
     }
 }
 
-fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
+/// Returns the operations that each node has: scrub, repair of blocks, anti-entropy.
+pub(super) fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
     use OperationKind::{AntiEntropy, BlockRepair, Scrub};
     if let Some(why) = &node.away {
         let unknown = |kind| OperationInfo {
@@ -175,7 +177,7 @@ fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
     let (scrub, repair) = (&node.scrub, &node.repair);
     let rows: u64 = node.behind.iter().map(|behind| behind.rows).sum();
     let trouble = node.behind.iter().find_map(|other| other.trouble.clone());
-    let active = |is_active: bool| match is_active {
+    let scrubs = match scrub.running {
         true => OperationState::Running,
         false => OperationState::Idle,
     };
@@ -189,7 +191,7 @@ fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
             unit: Some("bytes".into()),
             problems: scrub.damaged,
             trouble: scrub.stopped.then(|| STOPPED.to_owned()),
-            ..OperationInfo::new(Scrub, Some(node), active(scrub.running))
+            ..OperationInfo::new(Scrub, Some(node), scrubs)
         },
         OperationInfo {
             done: repair.repaired,
@@ -211,9 +213,22 @@ fn of_node(node: &RepairNode) -> [OperationInfo; 3] {
             left: Some(rows),
             unit: Some("rows".into()),
             trouble,
-            ..OperationInfo::new(AntiEntropy, Some(node), active(rows > 0 || node.comparing))
+            ..OperationInfo::new(AntiEntropy, Some(node), anti_entropy_state(node))
         },
     ]
+}
+
+/// Returns the state of a node's anti-entropy. A pass that broke off or left rows is followed by another
+/// one after a pause, and for a node that is away, once it is back.
+fn anti_entropy_state(node: &RepairNode) -> OperationState {
+    let mut others = node.behind.iter();
+    if node.comparing {
+        OperationState::Running
+    } else if others.any(|other| other.rows > 0 || other.trouble.is_some()) {
+        OperationState::Stuck
+    } else {
+        OperationState::Idle
+    }
 }
 
 fn verification(admin: &Admin) -> OperationInfo {

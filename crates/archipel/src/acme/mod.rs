@@ -8,11 +8,13 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`client`] | requests to the authority |
+//! | [`domain`] | the state of a domain |
 //! | [`plain`] | the listener for plain HTTP |
 //! | [`files`] | a copy of each certificate, for a start without the other nodes |
 //! | [`order`] | an order |
 
 mod client;
+mod domain;
 pub mod files;
 mod order;
 pub mod plain;
@@ -22,7 +24,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_api::admin::types::{CertificateInfo, CertificateState};
 use archipel_api::serve::tls::{Certificate, Tls};
 use archipel_base::clock::WallClock;
 use archipel_model::Model;
@@ -31,11 +32,12 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+pub use self::domain::Domain;
 use crate::config::{self, Settings};
 
-/// How often a domain's row is looked at.
+/// The time between two looks at a domain's row.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// How often, while a domain has no certificate: another node may be about to get it.
+/// The same while a domain has no certificate: another node may be about to get it.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 /// The time after a start in which nothing is ordered: nodes that start together open their
 /// listeners.
@@ -44,9 +46,10 @@ const START_TIME: Duration = Duration::from_secs(10);
 const ORDER_TIME: Duration = Duration::from_secs(600);
 /// The time in which an order must be over, so that nobody else has begun one.
 const OWN_TIME: Duration = Duration::from_secs(480);
-/// How long a challenge that was read counts. So strangers who ask for one cost a read a second.
+/// The time for which a challenge that was read counts. So strangers who ask for one cost a read a
+/// second.
 const LOOKED: Duration = Duration::from_secs(1);
-/// How often the row is written again with a certificate that was given. It must not be lost.
+/// The most attempts to write the row with a certificate that was given. It must not be lost.
 const NOTES: u32 = 12;
 
 /// The certificates of a node's domains. A clone shares them.
@@ -67,45 +70,6 @@ struct Shared {
 
 /// A challenge, and when it was read last.
 type Looked = Option<(Instant, Option<Challenge>)>;
-
-/// What this node knows of a domain.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Domain {
-    /// Until when the certificate in use is valid, in milliseconds since 1970.
-    pub not_after_ms: Option<u64>,
-    /// Why the last order failed, how many have failed in a row, and when the next one may begin.
-    pub failure: Option<(String, u32, u64)>,
-    /// Why the row cannot be read, or its certificate not used.
-    pub trouble: Option<String>,
-    /// The chain in use.
-    chain: String,
-    /// When the next order may begin after one of this node's that failed: another node shall try
-    /// first.
-    own_wait_ms: Option<u64>,
-}
-
-impl Domain {
-    /// Describes the certificate for the admin API.
-    pub fn describe(self, name: String, now_ms: u64) -> CertificateInfo {
-        let (failure, failed_orders, next_order_ms) = match self.failure {
-            Some((why, times, next_ms)) => (Some(why), times, Some(next_ms)),
-            None => (None, 0, None),
-        };
-        CertificateInfo {
-            domain: name,
-            state: match self.not_after_ms {
-                None => CertificateState::Missing,
-                Some(end) if end <= now_ms => CertificateState::Ended,
-                Some(_) => CertificateState::Valid,
-            },
-            not_after_ms: self.not_after_ms,
-            failure,
-            failed_orders,
-            next_order_ms,
-            trouble: self.trouble,
-        }
-    }
-}
 
 /// Starts to get and renew certificates, if the settings say so.
 pub fn start(
@@ -322,23 +286,37 @@ impl Acme {
         }
     }
 
-    /// Uses a certificate, and keeps a copy of it.
+    /// Uses a certificate, and keeps a copy of it. A copy that cannot be written is tried again with
+    /// the next look.
     async fn take(&self, name: &str, issued: &Issued) -> Result<(), String> {
-        let domains = self.domains();
-        if domains.get(name).is_some_and(|d| d.chain == issued.chain) {
+        let known = self.domains().remove(name);
+        let known = known.filter(|domain| domain.chain == issued.chain);
+        if known.as_ref().is_some_and(|domain| domain.is_copied) {
             return Ok(());
         }
         let key = self.0.model.certificate_key(name, issued).await;
         let key = key.map_err(|error| error.to_string())?;
         let (folder, copy) = (self.0.folder.clone(), files::name(self.name(name)));
         let chain = issued.chain.clone();
-        self.set(name, &chain, &key)?;
+        if known.is_none() {
+            self.set(name, &chain, &key)?;
+        }
         let copied =
             tokio::task::spawn_blocking(move || files::write(&folder, &copy, &chain, &key)).await;
-        if let Ok(Err(error)) = copied {
-            tracing::warn!(domain = name, %error, "a certificate cannot be copied to data_dir");
+        match copied {
+            Ok(Ok(())) => self.note_copy(name),
+            Ok(Err(error)) if known.is_none() => {
+                tracing::warn!(domain = name, %error, "a certificate cannot be copied to data_dir");
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    fn note_copy(&self, name: &str) {
+        if let Some(domain) = self.0.domains.lock().get_mut(name) {
+            domain.is_copied = true;
+        }
     }
 
     fn set(&self, name: &str, chain: &str, key: &str) -> Result<(), String> {
@@ -348,6 +326,7 @@ impl Acme {
         if let Some(domain) = self.0.domains.lock().get_mut(name) {
             domain.not_after_ms = Some(not_after_ms);
             domain.chain = chain.to_owned();
+            domain.is_copied = false;
         }
         Ok(())
     }
@@ -358,12 +337,13 @@ impl Acme {
             let Some((chain, key)) = files::read(&self.0.folder, &copy) else {
                 continue;
             };
-            if let Err(error) = self.set(name, &chain, &key) {
-                tracing::warn!(
+            match self.set(name, &chain, &key) {
+                Ok(()) => self.note_copy(name),
+                Err(error) => tracing::warn!(
                     domain = name,
                     error,
                     "the copy of a certificate cannot be used"
-                );
+                ),
             }
         }
     }

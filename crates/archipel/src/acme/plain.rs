@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 
 use super::Acme;
 
-/// Where an authority looks for an answer (RFC 8555, section 8.3).
+/// The path at which an authority looks for an answer (RFC 8555, section 8.3).
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 /// The service. A clone is the same.
@@ -59,7 +59,7 @@ impl PlainService {
             };
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let refusal = "Use https. What was sent here was not encrypted.\n";
+            let refusal = "Use https. This request was not encrypted.\n";
             return text(StatusCode::FORBIDDEN, refusal);
         }
         let path = request

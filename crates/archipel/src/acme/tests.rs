@@ -6,7 +6,7 @@ use std::time::Duration;
 use archipel_api::serve::tls::Tls;
 use archipel_base::clock::SystemClock;
 use archipel_cluster::Cluster;
-use archipel_model::certificates::{Challenge, DomainName};
+use archipel_model::certificates::{Challenge, DomainName, NewCertificate};
 use archipel_model::{HOOKS, Model, RingSecrets};
 use rcgen::{CertificateParams, KeyPair};
 
@@ -101,6 +101,40 @@ async fn copy_of_a_certificate_serves_a_start_without_the_others() {
         acme(folder.path(), &model).domains()[DOMAIN].not_after_ms,
         None
     );
+}
+
+#[tokio::test]
+async fn copy_that_cannot_be_written_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model().await;
+    let acme = acme(folder.path(), &model);
+    let directory = &settings().directory;
+    let name = DomainName {
+        domain: DOMAIN,
+        directory,
+    };
+    let (chain, key) = made();
+    let (not_before_ms, not_after_ms) = order::validity(&chain).unwrap();
+    let new = NewCertificate {
+        chain: chain.clone(),
+        key: key.clone(),
+        not_before_ms,
+        not_after_ms,
+    };
+    let order = model.begin_order(name, super::ORDER_TIME).await;
+    let order = order.unwrap().unwrap();
+    assert!(model.end_order(name, order, &new).await.unwrap());
+    let (copies, copy) = (files::folder(folder.path()), files::name(name));
+    std::fs::write(&copies, "in the way").unwrap();
+    acme.look_at(DOMAIN).await.unwrap();
+    assert_eq!(acme.domains()[DOMAIN].not_after_ms, Some(not_after_ms));
+    std::fs::remove_file(&copies).unwrap();
+    acme.look_at(DOMAIN).await.unwrap();
+    assert_eq!(files::read(&copies, &copy), Some((chain, key)));
+    // It is written once.
+    std::fs::remove_dir_all(&copies).unwrap();
+    acme.look_at(DOMAIN).await.unwrap();
+    assert_eq!(files::read(&copies, &copy), None);
 }
 
 #[tokio::test]

@@ -271,8 +271,15 @@ fn list(target: &Target, keys: &[KeyInfo]) -> Result<(), Failure> {
     table::list(target, headings, keys, |key| {
         let creates = if key.create_bucket { "yes" } else { "-" };
         let (id, name) = (key.id.clone(), key.name.clone());
-        let (age, buckets) = (table::age(key.created_ms), key.grants.len().to_string());
-        [id, name, age, creates.into(), buckets]
+        let buckets = key.grants.as_ref().map(|grants| grants.len().to_string());
+        let buckets = buckets.unwrap_or_else(|| "unknown".into());
+        [
+            id,
+            name,
+            table::age(key.created_ms),
+            creates.into(),
+            buckets,
+        ]
     })
 }
 
@@ -312,5 +319,8 @@ fn show(target: &Target, key: &KeyInfo) -> Result<(), Failure> {
         ("expires", expires(key.expires_ms)),
         ("disabled", if key.disabled { "yes" } else { "no" }.into()),
     ])?;
-    grants(&key.grants)
+    match &key.grants {
+        Some(known) => grants(known),
+        None => table::text("its permissions on buckets are not known now"),
+    }
 }

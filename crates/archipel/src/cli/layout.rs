@@ -8,11 +8,12 @@ use archipel_base::clock::{SystemClock, WallClock};
 use clap::{Args, Subcommand};
 
 use super::node::capacity;
-use super::progress::{LOOK, Progress, bar};
 use super::table::{self, done};
 use super::target::Target;
-use crate::client::{Client, Failure, query};
+use crate::client::{Failure, query};
 use crate::config::size;
+
+mod wait;
 
 /// The subcommands of `archipel layout`.
 #[derive(Subcommand)]
@@ -49,11 +50,12 @@ pub enum Command {
         /// applied
         #[arg(long, value_name = "REVISION")]
         revision: u64,
-        /// Wait until the data has moved
+        /// Wait until the data has moved. Exit status 1 if something holds it up
         #[arg(long)]
         wait: bool,
     },
-    /// Wait until the data has moved to the newest layout version
+    /// Wait until the data has moved to the newest layout version. Exit status 1 if something holds
+    /// it up
     Wait,
     /// Stop waiting for a node that is lost for good, so that a layout change can end
     RemoveDead {
@@ -116,10 +118,12 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let revision = Some(revision);
             let apply = Apply { version, revision };
             let layout: LayoutInfo = client.post("/v1/layout/apply", &apply).await?;
-            let layout = if wait { moved(&client).await? } else { layout };
-            return show(target, &layout);
+            return match wait {
+                true => wait::moved(target, &client).await,
+                false => show(target, &layout),
+            };
         }
-        Command::Wait => return show(target, &moved(&client).await?),
+        Command::Wait => return wait::moved(target, &client).await,
         Command::History { since } => {
             let since_ms = since.map(|seconds| ago_ms(seconds).to_string());
             let filters = [("since_ms", since_ms.as_deref())];
@@ -334,22 +338,6 @@ fn change(node: &StagedNode, layout: &LayoutInfo) -> String {
         (None, Some(after)) => format!("+ node {short}: {after}"),
         (Some(before), None) => format!("- node {short} ({before})"),
         (None, None) => format!("- node {short}"),
-    }
-}
-
-/// Waits until the data has moved to the newest layout version.
-async fn moved(client: &Client) -> Result<LayoutInfo, Failure> {
-    let mut display = Progress::new();
-    loop {
-        let layout: LayoutInfo = client.get("/v1/layout").await?;
-        let Some(progress) = &layout.progress else {
-            display.end();
-            return Ok(layout);
-        };
-        let done = bar(progress.done.into(), progress.partitions.into());
-        let rows = progress.rows;
-        display.show(&format!("layout {} {done} {rows} rows", layout.version));
-        tokio::time::sleep(LOOK).await;
     }
 }
 

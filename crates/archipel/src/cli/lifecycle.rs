@@ -2,9 +2,8 @@
 
 use archipel_api::admin::types::LifecycleInfo;
 use clap::Subcommand;
-use tokio::time::Instant;
 
-use super::progress::{LOOK, PATIENCE, Progress, bar};
+use super::progress::{HeldUp, LOOK, PATIENCE, Progress, bar};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
@@ -47,13 +46,9 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 /// failed meanwhile.
 async fn walked(target: &Target, client: &Client, started: LifecycleInfo) -> Result<(), Failure> {
     let failed_before = started.failed;
-    let (mut info, mut progress, mut in_vain) = (started, Progress::new(), None);
+    let (mut info, mut progress, mut held_up) = (started, Progress::new(), HeldUp::default());
     while info.running || info.waiting {
-        in_vain = match (info.running, &info.trouble) {
-            (false, Some(_)) => in_vain.or_else(|| Some(Instant::now())),
-            _ => None,
-        };
-        if in_vain.is_some_and(|since| since.elapsed() >= PATIENCE) {
+        if held_up.note(!info.running && info.trouble.is_some(), PATIENCE) {
             break;
         }
         // The counts are those of the walk before until this one begins.

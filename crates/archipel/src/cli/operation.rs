@@ -1,10 +1,11 @@
 //! `archipel operation`
 
+use std::time::Duration;
+
 use archipel_api::admin::types::{OperationInfo, OperationKind, OperationState};
 use clap::Subcommand;
-use tokio::time::Instant;
 
-use super::progress::{LOOK, PATIENCE, Progress, bar};
+use super::progress::{HeldUp, LOOK, PATIENCE, PATIENCE_WITH_DATA, Progress, bar};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure, path, query};
@@ -88,16 +89,18 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 
 /// Waits until the operation at `route` runs no more.
 async fn follow(client: &Client, route: &str) -> Result<OperationInfo, Failure> {
-    let (mut progress, mut missed, mut seen) = (Progress::new(), None, None);
+    let (mut progress, mut held_up) = (Progress::new(), HeldUp::default());
+    let mut seen: Option<OperationInfo> = None;
     let one = loop {
         let told: Result<OperationInfo, Failure> = client.get(route).await;
-        missed = match is_missed(&told, seen.is_some()) || is_held_up(&told) {
-            true => missed.or_else(|| Some(Instant::now())),
-            false => None,
-        };
+        let (is_stuck, is_missed) = (may_go_on(&told), is_missed(&told, seen.is_some()));
+        let gets_on = is_stuck && gets_on(&told, seen.as_ref());
+        let kind = told.as_ref().ok().or(seen.as_ref()).map(|one| one.kind);
+        let is_over = held_up.note((is_stuck || is_missed) && !gets_on, patience_with(kind));
         match told {
             Ok(one) if one.state == OperationState::Running => seen = Some(one),
-            _ if missed.is_some_and(|since| since.elapsed() < PATIENCE) => {}
+            Ok(one) if is_stuck && !is_over => seen = Some(one),
+            _ if is_missed && !is_over => {}
             Ok(one) if seen.is_some() && is_lost(&one) => {
                 let why = format!(
                     "nothing is known of {} any more: its server was started again",
@@ -126,11 +129,33 @@ fn is_missed(told: &Result<OperationInfo, Failure>, was_seen: bool) -> bool {
     }
 }
 
-/// Returns true for a walk of lifecycle rules that cannot begin at the moment.
-fn is_held_up(told: &Result<OperationInfo, Failure>) -> bool {
-    let is_walk = |one: &OperationInfo| one.kind == OperationKind::Lifecycle;
+/// Returns true for an operation that cannot go on at the moment, and that may do so soon by itself: a
+/// node that it needs may just be starting.
+fn may_go_on(told: &Result<OperationInfo, Failure>) -> bool {
+    let is_of_kind = |one: &OperationInfo| {
+        matches!(
+            one.kind,
+            OperationKind::Lifecycle | OperationKind::LayoutChange | OperationKind::AntiEntropy
+        )
+    };
     told.as_ref()
-        .is_ok_and(|one| is_walk(one) && one.state == OperationState::Stuck)
+        .is_ok_and(|one| is_of_kind(one) && one.state == OperationState::Stuck)
+}
+
+/// Returns for how long a wait for an operation goes on while it is held up.
+fn patience_with(kind: Option<OperationKind>) -> Duration {
+    match kind {
+        Some(OperationKind::LayoutChange) => PATIENCE_WITH_DATA,
+        _ => PATIENCE,
+    }
+}
+
+/// Returns true if an operation is further than when it was seen last. A part of its work may go on
+/// while another cannot.
+fn gets_on(told: &Result<OperationInfo, Failure>, seen: Option<&OperationInfo>) -> bool {
+    let far = |one: &OperationInfo| (one.done, one.left, one.rows);
+    let both = told.as_ref().ok().zip(seen);
+    both.is_some_and(|(now, before)| far(now) != far(before))
 }
 
 /// Returns true if nothing is known any more of an operation that ran. One that ended would be done,
@@ -154,16 +179,24 @@ fn line(one: &OperationInfo) -> String {
 /// Returns why an operation that runs no more did not end well. Work that was left undone counts as
 /// much as problems that were found.
 fn failure(one: &OperationInfo) -> Option<String> {
-    let id = &one.id;
-    match (one.state, one.problems, &one.trouble) {
+    let (id, trouble) = (&one.id, one.trouble.as_deref());
+    match (one.state, one.problems, trouble) {
         (OperationState::Idle | OperationState::Done, 0, None) => None,
-        (_, 0, trouble) => {
-            let why = trouble.as_deref().unwrap_or("for no known reason");
+        // The trouble is all that counts as a problem, or the one that holds it up.
+        (OperationState::Stuck, ..) | (_, 0, _) => {
+            let why = trouble.unwrap_or("for no known reason");
             Some(format!("{id} is {}: {why}", one.state.name()))
         }
-        (_, problems, _) => Some(format!(
-            "{id} has {problems} problems; archipel repair says what is done about them"
-        )),
+        (_, problems, _) => {
+            let trouble = trouble.map(|why| format!("; {why}")).unwrap_or_default();
+            let told_by = match one.kind {
+                OperationKind::Lifecycle | OperationKind::KeyringRotation => "the server's log",
+                _ => "archipel repair",
+            };
+            Some(format!(
+                "{id} has {problems} problems{trouble}; {told_by} says more about them"
+            ))
+        }
     }
 }
 
@@ -248,6 +281,12 @@ mod tests {
         let stuck = failure(&of(OperationState::Stuck, 0, Some("no space")));
         assert_eq!(stuck.as_deref(), Some("scrub:0badcafe is stuck: no space"));
         assert!(failure(&of(OperationState::Done, 2, None)).is_some());
+        // The cause that holds a change of the layout up counts as a problem.
+        let held_up = failure(&of(OperationState::Stuck, 1, Some("a node is away")));
+        let told = "scrub:0badcafe is stuck: a node is away";
+        assert_eq!(held_up.as_deref(), Some(told));
+        let both = failure(&of(OperationState::Done, 2, Some("a node is away")));
+        assert!(both.is_some_and(|why| why.contains("2 problems; a node is away")));
         // A verification that found nothing where it looked, and could not look everywhere.
         let partly = failure(&of(OperationState::Done, 0, Some("node 0badcafe is away")));
         assert!(partly.is_some_and(|why| why.ends_with("node 0badcafe is away")));
@@ -271,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_loses_results_and_a_walk_may_be_held_up() {
+    fn a_restart_loses_results_and_some_operations_may_go_on() {
         let of = |kind, state| OperationInfo {
             kind,
             state,
@@ -280,11 +319,40 @@ mod tests {
         for kind in [OperationKind::Verification, OperationKind::Snapshot] {
             assert!(is_lost(&of(kind, OperationState::Idle)));
             assert!(!is_lost(&of(kind, OperationState::Done)));
-            assert!(!is_held_up(&Ok(of(kind, OperationState::Stuck))));
+            assert!(!may_go_on(&Ok(of(kind, OperationState::Stuck))));
         }
-        let walk = |state| of(OperationKind::Lifecycle, state);
-        assert!(!is_lost(&walk(OperationState::Idle)));
-        assert!(is_held_up(&Ok(walk(OperationState::Stuck))));
-        assert!(!is_held_up(&Ok(walk(OperationState::Running))));
+        for kind in [
+            OperationKind::Lifecycle,
+            OperationKind::LayoutChange,
+            OperationKind::AntiEntropy,
+        ] {
+            assert!(!is_lost(&of(kind, OperationState::Idle)));
+            assert!(may_go_on(&Ok(of(kind, OperationState::Stuck))));
+            assert!(!may_go_on(&Ok(of(kind, OperationState::Running))));
+        }
+    }
+
+    #[test]
+    fn an_operation_gets_on_while_a_part_of_it_cannot() {
+        let change = |done| OperationInfo {
+            kind: OperationKind::LayoutChange,
+            state: OperationState::Stuck,
+            done,
+            all: Some(9),
+            rows: Some(80),
+            trouble: Some("node 0badcafe does not answer".into()),
+            ..OperationInfo::default()
+        };
+        assert!(!gets_on(&Ok(change(4)), None));
+        assert!(!gets_on(&Ok(change(4)), Some(&change(4))));
+        assert!(gets_on(&Ok(change(5)), Some(&change(4))));
+        let rows = OperationInfo {
+            rows: Some(112),
+            ..change(4)
+        };
+        assert!(gets_on(&Ok(rows), Some(&change(4))), "one partition moves");
+        let patience = |kind| patience_with(Some(kind));
+        assert!(patience(OperationKind::LayoutChange) > patience(OperationKind::AntiEntropy));
+        assert!(line(&change(4)).contains("; node 0badcafe does not answer"));
     }
 }

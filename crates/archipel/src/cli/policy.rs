@@ -265,10 +265,20 @@ fn list(target: &Target, policies: &[PolicyInfo]) -> Result<(), Failure> {
             true => "built in".to_owned(),
             false => table::age(policy.created_ms),
         };
-        let holders = policy.users.len() + policy.groups.len() + policy.roles.len();
-        let text = policy.description.clone();
-        [policy.name.clone(), age, holders.to_string(), text]
+        let holders = [&policy.users, &policy.groups, &policy.roles];
+        let counts = holders.iter().map(|names| names.as_ref().map(Vec::len));
+        let count: Option<usize> = counts.sum();
+        let count = count.map_or_else(unknown, |count| count.to_string());
+        [policy.name.clone(), age, count, policy.description.clone()]
     })
+}
+
+fn unknown() -> String {
+    "unknown".into()
+}
+
+fn holders(known: &Option<Vec<String>>) -> String {
+    known.as_deref().map_or_else(unknown, names)
 }
 
 fn show(target: &Target, policy: &PolicyInfo) -> Result<(), Failure> {
@@ -280,9 +290,9 @@ fn show(target: &Target, policy: &PolicyInfo) -> Result<(), Failure> {
         ("arn", policy.arn.clone()),
         ("description", policy.description.clone()),
         ("version", policy.version.to_string()),
-        ("users", names(&policy.users)),
-        ("groups", names(&policy.groups)),
-        ("roles", names(&policy.roles)),
+        ("users", holders(&policy.users)),
+        ("groups", holders(&policy.groups)),
+        ("roles", holders(&policy.roles)),
     ])?;
     table::document(policy.document.trim_end())
 }

@@ -14,9 +14,13 @@ const WIDTH: u64 = 24;
 const QUIET_LOOKS: u32 = 100;
 /// The time between two polls.
 pub const LOOK: Duration = Duration::from_millis(200);
-/// How long a wait goes on while nothing tells how far its work is, or while something holds the
-/// work up that may soon be over. For example, a node that has just started does not know the time.
+/// The time for which a wait goes on while nothing tells how far its work is, or while something
+/// holds the work up that may soon be over. For example, a node that has just started does not know
+/// the time.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The same for layout changes. The trouble of a partition is shown until its next try, while others
+/// move, and their rows are counted in batches, which may be large.
+pub const PATIENCE_WITH_DATA: Duration = Duration::from_secs(600);
 
 /// A progress display.
 pub struct Progress {
@@ -68,6 +72,23 @@ impl Progress {
     }
 }
 
+/// Counts for how long the work that a command waits for is held up.
+#[derive(Default)]
+pub struct HeldUp {
+    since: Option<Instant>,
+}
+
+impl HeldUp {
+    /// Notes if the work is held up now. Returns true once it has been for as long as a wait goes on.
+    pub fn note(&mut self, is_held_up: bool, patience: Duration) -> bool {
+        self.since = match is_held_up {
+            true => self.since.or_else(|| Some(Instant::now())),
+            false => None,
+        };
+        self.since.is_some_and(|since| since.elapsed() >= patience)
+    }
+}
+
 /// Waits for work of which no progress is known, and shows for how long it has been.
 pub async fn waiting<T>(what: &str, work: impl Future<Output = T>) -> T {
     let (mut progress, began) = (Progress::new(), Instant::now());
@@ -91,4 +112,24 @@ pub fn bar(done: u64, all: u64) -> String {
     let filled = share(WIDTH) as usize;
     let (full, empty) = ("#".repeat(filled), ".".repeat(WIDTH as usize - filled));
     format!("[{full}{empty}] {:3} %", share(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_once_work_was_held_up_for_long_without_a_break() {
+        for patience in [PATIENCE, PATIENCE_WITH_DATA] {
+            let mut held_up = HeldUp::default();
+            assert!(!held_up.note(true, patience));
+            tokio::time::advance(patience - LOOK).await;
+            assert!(!held_up.note(true, patience));
+            assert!(!held_up.note(false, patience));
+            tokio::time::advance(patience).await;
+            assert!(!held_up.note(true, patience), "it went on in between");
+            tokio::time::advance(patience).await;
+            assert!(held_up.note(true, patience));
+        }
+    }
 }

@@ -63,7 +63,8 @@ async fn blocks(client: &Client, ask: RepairBlocks) -> Result<(RepairInfo, Vec<S
     loop {
         let now = Instant::now();
         note_missed(&info, &mut missed, now);
-        if !info.nodes.iter().any(|node| is_busy(node, &missed, now)) {
+        let mut nodes = info.nodes.iter();
+        if !nodes.any(|node| is_busy(node, &started, &missed, now)) {
             break;
         }
         progress.show(&progress_line(&info));
@@ -90,12 +91,22 @@ fn note_missed(info: &RepairInfo, missed: &mut BTreeMap<String, Instant>, now: I
 }
 
 /// Returns true if a node reads or repairs, or may do so: it has not answered for a short time.
-fn is_busy(node: &RepairNode, missed: &BTreeMap<String, Instant>, now: Instant) -> bool {
+/// `started` is the answer to the start.
+fn is_busy(
+    node: &RepairNode,
+    started: &RepairInfo,
+    missed: &BTreeMap<String, Instant>,
+    now: Instant,
+) -> bool {
     if node.away.is_some() {
         let since = missed.get(&node.node);
         return since.is_none_or(|since| now.duration_since(*since) < PATIENCE);
     }
-    node.scrub.running || node.repair.waiting > node.repair.stuck
+    // A node that was away then did not begin. If one reads now, it is a scheduled scrub, which may
+    // take weeks.
+    let mut took_part = started.nodes.iter().filter(|began| began.away.is_none());
+    let took_part = took_part.any(|began| began.node == node.node);
+    (took_part && node.scrub.running) || node.repair.waiting > node.repair.stuck
 }
 
 /// Returns the nodes that have not read all their blocks since `started`.

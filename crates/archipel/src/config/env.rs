@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::file::{File, SECTIONS};
+use super::problem::without_text;
 use super::written::Written;
 use super::{Problem, known};
 
@@ -37,7 +38,11 @@ pub fn apply(
         }
         match overridden(&written.table, &path, &value) {
             Ok(changed) => written.table = changed,
-            Err(why) => written.refuse(&path, wrong_value(name, value, &why)),
+            Err(why) => {
+                // A list or a table may hold the password of an address.
+                let shown = (!known::holds_several(&path)).then_some(value);
+                written.refuse(&path, wrong_value(name, shown, why));
+            }
         }
     }
     unknown
@@ -63,6 +68,7 @@ fn overridden(table: &toml::Table, path: &str, value: &str) -> Result<toml::Tabl
                 let parsed = parsed.remove("value").ok_or_else(|| why.clone())?;
                 accepted(with(table, path, parsed))
             }
+            Err(_) if known::holds_several(path) => Err("it is not TOML".into()),
             Err(_) => Err(why),
         },
     }
@@ -89,16 +95,16 @@ fn with(table: &toml::Table, path: &str, value: toml::Value) -> toml::Table {
 fn accepted(table: toml::Table) -> Result<toml::Table, String> {
     match File::deserialize(table.clone()) {
         Ok(_) => Ok(table),
-        Err(error) => Err(error.message().to_owned()),
+        Err(error) => Err(without_text(error.message())),
     }
 }
 
-fn wrong_value(name: String, value: String, why: &str) -> Problem {
+fn wrong_value(name: String, value: Option<String>, why: String) -> Problem {
     Problem {
         key: name,
-        value: Some(value),
+        value,
         line: None,
-        why: why.to_owned(),
+        why,
         fix: "use a value of the same type as in the configuration file; lists and tables in TOML syntax".into(),
     }
 }

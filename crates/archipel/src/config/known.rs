@@ -4,8 +4,16 @@ use std::sync::LazyLock;
 
 use super::EXAMPLE;
 
-/// The paths of all sections, lists and keys, such as `s3.listen` and `disks.path`.
-static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
+/// A section, a list or a key.
+struct Known {
+    /// Its path, such as `s3.listen` or `disks.path`.
+    path: String,
+    /// True if it holds several values: it is a section or a list.
+    holds_several: bool,
+}
+
+/// All sections, lists and keys.
+static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
     let mut known = Vec::new();
     // A test shows that it is valid.
     let settings: toml::Table = all_settings().parse().unwrap_or_default();
@@ -27,11 +35,14 @@ pub fn all_settings() -> String {
     EXAMPLE.lines().map(|line| active(line) + "\n").collect()
 }
 
-fn collect(table: &toml::Table, before: &str, known: &mut Vec<String>) {
+fn collect(table: &toml::Table, before: &str, known: &mut Vec<Known>) {
     for (name, value) in table {
         let path = format!("{before}{name}");
         let within = format!("{path}.");
-        known.push(path);
+        known.push(Known {
+            path,
+            holds_several: value.is_table() || value.is_array(),
+        });
         match value {
             toml::Value::Table(inner) => collect(inner, &within, known),
             toml::Value::Array(items) => {
@@ -45,7 +56,13 @@ fn collect(table: &toml::Table, before: &str, known: &mut Vec<String>) {
 
 /// Returns true if there is a section, a list or a key with this path.
 pub fn is_known(path: &str) -> bool {
-    KNOWN.iter().any(|known| known == path)
+    KNOWN.iter().any(|known| known.path == path)
+}
+
+/// Returns true if the setting with this path is a section or a list.
+pub fn holds_several(path: &str) -> bool {
+    let mut known = KNOWN.iter().filter(|known| known.path == path);
+    known.any(|known| known.holds_several)
 }
 
 /// Returns the known path that is nearest to an unknown one, if its last name is like that one's.
@@ -59,9 +76,10 @@ pub fn nearest(path: &str) -> Option<&'static str> {
             strsim::osa_distance(section, its_section),
         )
     };
-    let known = KNOWN.iter().min_by_key(|known| changes(known))?;
+    let paths = KNOWN.iter().map(|known| known.path.as_str());
+    let known = paths.min_by_key(|known| changes(known))?;
     let most = (name.chars().count() / 3).clamp(1, MOST_CHANGES);
-    (changes(known).0 <= most).then_some(known.as_str())
+    (changes(known).0 <= most).then_some(known)
 }
 
 /// Splits a path into the section and the last name.
@@ -88,6 +106,16 @@ mod tests {
         }
         for path in ["", "listen", "s3.listn", "s3.listen.x"] {
             assert!(!is_known(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn sections_and_lists_hold_several_values() {
+        for path in ["s3", "disks", "tls.certificates", "cluster.join"] {
+            assert!(holds_several(path), "{path}");
+        }
+        for path in ["data_dir", "disks.path", "limits.connections", "unknown"] {
+            assert!(!holds_several(path), "{path}");
         }
     }
 

@@ -106,11 +106,11 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// Certificates from an authority, if there is one.
     pub acme: Option<Acme>,
-    /// What opens the keyring.
+    /// The secrets that open the keyring.
     pub encryption: Encryption,
     /// The settings about other nodes.
     pub cluster: Cluster,
-    /// What the first start of a cluster makes.
+    /// The bucket and the access key that the first start of a cluster makes.
     pub first_start: FirstStart,
     /// The log.
     pub log: Log,
@@ -165,9 +165,9 @@ pub struct S3 {
     pub region: String,
     /// Domains whose subdomains are buckets, in lower case.
     pub base_domains: Vec<String>,
-    /// Whether presigned URLs and forms may be signed with version 2.
+    /// True if presigned URLs and forms may be signed with version 2.
     pub signature_v2: bool,
-    /// Whether customers may give keys for encryption over plain HTTP, from other machines.
+    /// True if customers may give keys for encryption over plain HTTP, from other machines.
     pub sse_c_over_http: bool,
 }
 
@@ -243,9 +243,9 @@ pub struct Network {
     pub previous_secret: Option<Secret>,
     /// Nodes to join through, as `host:port`. Empty for the node that founds the cluster.
     pub join: Vec<String>,
-    /// Where further nodes are looked up.
+    /// The sources in which further nodes are looked up.
     pub discover: Vec<Discovery>,
-    /// How many nodes form the first layout by themselves, if that is wanted; at least 2.
+    /// The number of nodes that form the first layout by themselves, if that is wanted; at least 2.
     pub first_nodes: Option<u16>,
     /// The replicas of that layout.
     pub first_replicas: Option<u8>,
@@ -300,9 +300,9 @@ pub struct Limits {
     pub scrub_days: u32,
     /// The bytes that stay free on each disk; `None` for 1 %, at least 256 MiB.
     pub disk_reserve_bytes: Option<u64>,
-    /// How long buckets and access keys count without confirmation.
+    /// The time for which buckets and access keys count without confirmation.
     pub control_lease: Duration,
-    /// How long a day of lifecycle rules lasts.
+    /// The length of a day of lifecycle rules.
     pub lifecycle_day: Duration,
 }
 
@@ -331,7 +331,8 @@ fn parse(
     path: &Path,
     variables: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Error> {
-    let invalid = |error: toml::de::Error| Error::Toml(path.to_owned(), error.to_string());
+    let invalid =
+        |error: toml::de::Error| Error::Toml(path.to_owned(), written::describe(text, &error));
     let mut written = written::read(text).map_err(invalid)?;
     let (secret, variables) = first_start::take_secret(variables);
     let unknown_variables = env::apply(&mut written, variables);

@@ -31,6 +31,18 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Returns a message of serde without the text that it quotes: a value that stands at a wrong place
+/// may be a secret.
+pub fn without_text(message: &str) -> String {
+    let parts = message
+        .split_once(": string \"")
+        .zip(message.rsplit_once("\", expected "));
+    match parts {
+        Some(((kind, _), (_, expected))) => format!("{kind}: string, expected {expected}"),
+        None => message.to_owned(),
+    }
+}
+
 /// The reason why there are no settings.
 #[derive(Debug)]
 pub enum Error {
@@ -62,6 +74,32 @@ impl fmt::Display for Error {
                 write!(f, "the configuration {} is not valid:", path.display())?;
                 problems.iter().try_for_each(|p| write!(f, "\n  {p}"))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_texts_are_left_out_of_messages() {
+        for (message, expected) in [
+            (
+                r#"invalid type: string "a\", expected b", expected u32"#,
+                "invalid type: string, expected u32",
+            ),
+            (
+                r#"invalid value: string "x", expected a path"#,
+                "invalid value: string, expected a path",
+            ),
+            (
+                "invalid type: integer `7`, expected a string",
+                "invalid type: integer `7`, expected a string",
+            ),
+            ("missing field `path`", "missing field `path`"),
+        ] {
+            assert_eq!(without_text(message), expected);
         }
     }
 }

@@ -99,13 +99,55 @@ fn all_variables_with_wrong_values_are_reported() {
     let told = with_env(MINIMAL, &variables).unwrap_err().to_string();
     for part in [
         "ARCHIPEL_LIMITS_CONNECTIONS = \"many\": ",
-        "ARCHIPEL_DISKS = ",
-        "unknown field `pth`",
+        "ARCHIPEL_DISKS: unknown field `pth`",
         "log.level = \"loud=very\": ",
     ] {
         assert!(told.contains(part), "{part:?} is not in:\n{told}");
     }
     assert_eq!(told.lines().count(), 4, "{told}");
+}
+
+#[test]
+fn passwords_at_wrong_places_are_not_shown() {
+    let table = r#"[{name="a", url="amqp://h:5672/", user="u", password="hunter2"}]"#;
+    for (value, why) in [
+        (table, "ARCHIPEL_EVENT_TARGETS: unknown field `password`"),
+        (
+            "amqp://u:hunter2@h/",
+            "ARCHIPEL_EVENT_TARGETS: it is not TOML",
+        ),
+        (&table[1..], "ARCHIPEL_EVENT_TARGETS: it is not TOML"),
+        (
+            "\"amqp://u:hunter2@h/\"",
+            "ARCHIPEL_EVENT_TARGETS: invalid type: string, expected",
+        ),
+        (
+            r#"[{name="a", url="http://h/", backlog="hunter2"}]"#,
+            "ARCHIPEL_EVENT_TARGETS: invalid type: string, expected",
+        ),
+    ] {
+        let variables = [("ARCHIPEL_EVENT_TARGETS", value)];
+        let told = with_env(MINIMAL, &variables).unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+    for (line, why) in [
+        (
+            "event_targets = \"amqp://u:hunter2@h/\"",
+            "event_targets (line 2): invalid type: string, expected",
+        ),
+        (
+            "event_targets = [{url = \"amqp://u:hunter2@h/\"",
+            "test.toml is not valid: line ",
+        ),
+        ("audit.webhook = \"ftp://u:hunter2@h/\"", "audit.webhook"),
+        ("acme.directory = \"http://u:hunter2@h/\"", "acme.directory"),
+        ("console.s3_url = \"http://u:hunter2@h\"", "console.s3_url"),
+    ] {
+        let told = refusal(&format!("data_dir = \"/d\"\n{line}\n"));
+        assert!(told.contains(why), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
 }
 
 #[test]

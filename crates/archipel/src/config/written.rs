@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue, Deserializer, Error};
 
 use super::file::File;
+use super::problem::without_text;
 use super::{Problem, known};
 
 /// The content of the file.
@@ -55,10 +56,9 @@ pub fn read(text: &str) -> Result<Written, Error> {
     let mut root = DeTable::parse(text)?;
     let mut found = Vec::new();
     let mut sections = BTreeSet::new();
-    while let Err(mut error) = File::deserialize(Deserializer::from(root.clone())) {
+    while let Err(error) = File::deserialize(Deserializer::from(root.clone())) {
         let span = error.span().unwrap_or_default();
         let Some(path) = take(root.get_mut(), &span) else {
-            error.set_input(Some(text));
             return Err(error);
         };
         let nearest = known::nearest(&without_numbers(&path));
@@ -86,13 +86,25 @@ fn problem(key: String, line: usize, nearest: Option<&str>, message: &str) -> Pr
         Some(nearest) => format!("the nearest known key is {nearest}"),
         None => "remove it; `archipel config example` shows every key".to_owned(),
     };
-    let why = if is_unknown { "unknown key" } else { message };
     Problem {
         key,
         value: None,
         line: Some(line),
-        why: why.to_owned(),
+        why: match is_unknown {
+            true => "unknown key".into(),
+            false => without_text(message),
+        },
         fix,
+    }
+}
+
+/// Describes an error with its line in the text. The content of the line is left out, because it may
+/// be a secret.
+pub fn describe(text: &str, error: &Error) -> String {
+    let message = without_text(error.message());
+    match error.span() {
+        Some(span) => format!("line {}: {message}", line(text, span.start)),
+        None => message,
     }
 }
 

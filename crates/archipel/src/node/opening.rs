@@ -152,6 +152,8 @@ impl Node {
             tokens.token.as_ref().map(Secret::expose),
             tokens.metrics_token.as_ref().map(Secret::expose),
         );
+        let of_disks = metrics::disks::registry(self.store.clone());
+        let admin = admin.with_disk_metrics(Arc::new(of_disks));
         Arc::new(admin.with_audit(audit).with_tracer(self.tracer.clone()))
     }
 

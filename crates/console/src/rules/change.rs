@@ -85,6 +85,10 @@ async fn set(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<(), F
             let why = "the text is empty; to delete all rules, write {\"rules\": []}";
             return Err(Fault::invalid(why));
         }
+        "policy" if fields.get("text").is_empty() => {
+            let why = "the text is empty; to end the policy, use the button that removes it";
+            return Err(Fault::invalid(why));
+        }
         "lifecycle" => set_text::<BucketRule>(admin, &at("lifecycle"), fields).await?,
         "cors" => set_text::<CorsRule>(admin, &at("cors"), fields).await?,
         "notification" => {
@@ -94,11 +98,13 @@ async fn set(admin: &Backend<'_>, bucket: &str, fields: &Fields) -> Result<(), F
             let document = fields.text("text");
             let (now, seen) = policy_of(admin, &at("policy")).await?;
             fields.check_shown(&now)?;
-            if document.is_empty() {
-                return admin.delete_if(&at("policy"), &seen).await;
-            }
             let ask = PolicyDocument { document };
             let _: PolicyDocument = admin.put_if(&at("policy"), &ask, &seen).await?;
+        }
+        "no-policy" => {
+            let (now, seen) = policy_of(admin, &at("policy")).await?;
+            fields.check_shown(&now)?;
+            admin.delete_if(&at("policy"), &seen).await?;
         }
         change @ ("encryption" | "no-encryption") => {
             let ask = BucketEncryption {

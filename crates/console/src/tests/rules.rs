@@ -18,26 +18,26 @@ fn cors(origin: &str) -> String {
 
 impl Site {
     /// Changes a rule, and returns the page with what it became.
-    async fn set_rule(&self, form: &str) -> String {
+    pub(super) async fn set_rule(&self, form: &str) -> String {
         let reply = self.send_rule(form).await;
         assert_eq!(reply.header("location"), RULES, "{form}: {}", reply.text);
         self.get(RULES).await.text
     }
 
     /// Sends a form of the page as it is now.
-    async fn send_rule(&self, form: &str) -> Reply {
+    pub(super) async fn send_rule(&self, form: &str) -> Reply {
         let mark = self.mark_of_rule(form).await;
         self.post(RULES, &format!("{form}&shown={mark}")).await
     }
 
     /// Returns the mark in a form of the page, if it has one.
-    async fn mark_of_rule(&self, form: &str) -> String {
+    pub(super) async fn mark_of_rule(&self, form: &str) -> String {
         let change = form.split(['=', '&']).nth(1).unwrap();
         let behind = format!("name=\"change\" value=\"{change}\"><input type=\"hidden\" ");
         self.mark(RULES, &behind).await
     }
 
-    async fn refuses(&self, form: &str) -> String {
+    pub(super) async fn refuses(&self, form: &str) -> String {
         let reply = self.send_rule(form).await;
         assert_eq!(
             reply.status,

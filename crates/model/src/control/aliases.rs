@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use archipel_base::{boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
+use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 
 use super::row;
@@ -97,8 +98,17 @@ impl Model {
             }
             other => other?,
         }
-        self.changed(&rowkeys::bucket(name)).await?;
+        self.tell_changed(&rowkeys::bucket(name)).await;
         Ok(bucket)
+    }
+
+    /// Reads the changed row of a name into the cache, and notifies the other nodes. The change was
+    /// made, also if this node cannot read the row: then it is like a node that the notice did not
+    /// reach. A client that heard of a failure would remove the name again, and not find it.
+    async fn tell_changed(&self, row: &RowKey) {
+        if let Err(error) = self.changed(row).await {
+            tracing::debug!(%error, "the row of a changed name cannot be read");
+        }
     }
 
     /// Makes a free name an alias.
@@ -153,7 +163,7 @@ impl Model {
             Err(Error::NoSuchAlias) => return Ok(false),
             Err(error) => return Err(error),
         }
-        self.changed(&row).await?;
+        self.tell_changed(&row).await;
         Ok(true)
     }
 
@@ -202,7 +212,7 @@ impl Model {
         let before = self.refresh_access_key(key).await?;
         let before = before.ok_or(Error::NoSuchAccessKey)?;
         let wanted = Alias::of(&bucket);
-        // A name whose bucket is gone is free. What is judged here must still be there below.
+        // A name whose bucket is gone is free. The change below replaces no other name.
         let other = before.names.get(name).filter(|other| **other != wanted);
         if let Some(other) = other {
             let bucket = self.refresh_bucket(&other.bucket).await?;

@@ -15,6 +15,7 @@ mod keys;
 mod many;
 mod order;
 mod tokens;
+mod unread;
 mod versioning;
 
 /// Returns three nodes, a few milliseconds apart, that all hold the control data.

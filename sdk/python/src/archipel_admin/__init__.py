@@ -78,6 +78,7 @@ from .models import (
     NodeInfo,
     NodeStatus,
     OperationInfo,
+    OperationKind,
     OperationState,
     PolicyDocument,
     PolicyInfo,
@@ -99,6 +100,10 @@ from .types import UNSET, Response, Unset
 T = TypeVar("T")
 
 __all__ = ["Archipel", "ArchipelError", "Operation"]
+
+# For how long a wait goes on while an operation is stuck that may go on by itself. A layout change tells the trouble of
+# a partition until its next try, while others move, and counts their rows in batches, which may be large.
+PATIENCE_S = {OperationKind.LIFECYCLE: 30.0, OperationKind.ANTI_ENTROPY: 30.0, OperationKind.LAYOUT_CHANGE: 600.0}
 
 
 class ArchipelError(Exception):
@@ -161,6 +166,19 @@ class Archipel:
 
         Raises `ArchipelError` if the answer is not a success.
         """
+        # Failures are raised; an answer without a body is None, as the document says.
+        return cast(T, self._answer(operation, path, parameters).parsed)
+
+    def tagged(self, operation: Operation[T], /, *path: str, **parameters: Any) -> tuple[T, str | None]:
+        """As `call`, with the `ETag` of the document: `tagged(get_bucket_tags, "photos")`. None if there is none.
+
+        A change with `if_match` of that value is refused with the code `Changed` if the document is another one by
+        now.
+        """
+        answer = self._answer(operation, path, parameters)
+        return cast(T, answer.parsed), answer.headers.get("etag")
+
+    def _answer(self, operation: Operation[T], path: tuple[str, ...], parameters: dict[str, Any]) -> Response[Any]:
         try:
             response = operation.sync_detailed(*path, client=self._client, **parameters)
         except (KeyError, ValueError) as error:
@@ -168,8 +186,7 @@ class Archipel:
             raise ArchipelError(0, "NotUnderstood", f"the answer is not one of the admin API: {error!r}") from error
         if not 200 <= int(response.status_code) < 300:
             raise ArchipelError.of(response)
-        # What is not a success was raised; an answer without a body is None, as the document says.
-        return cast(T, response.parsed)
+        return response
 
     def pages(self, operation: Operation[Any], /, *path: str, **filters: Any) -> Iterator[Any]:
         """All items of a list, such as `pages(list_buckets, prefix="logs-")`, page by page."""
@@ -364,15 +381,25 @@ class Archipel:
     def wait_for_operation(self, id: str, timeout_s: float = 3600, every_s: float = 0.5) -> OperationInfo:
         """Waits until a long operation runs no more. Raises `TimeoutError` if it still does.
 
-        Look at `problems` and `trouble` of what it returns: an operation that cannot go on is `stuck`.
+        Look at `problems` and `trouble` of what it returns: an operation that cannot go on is `stuck`. Some go on by
+        themselves, so the wait ends only once they were stuck for as long as `archipel operation wait` is patient.
         """
         end = time.monotonic() + timeout_s
+        since = 0.0
+        before: tuple[object, ...] = ()
         while True:
             operation = self.operation(id)
+            is_stuck = operation.state is OperationState.STUCK
+            now, far = time.monotonic(), (operation.done, operation.left, operation.rows)
+            if not is_stuck or far != before:
+                since = now
+            before = far
+            patience = PATIENCE_S.get(operation.kind, 0.0) if is_stuck else 0.0
             # A node that did not answer once may still do so.
-            if operation.state not in (OperationState.RUNNING, OperationState.UNKNOWN):
+            ended = operation.state not in (OperationState.RUNNING, OperationState.UNKNOWN)
+            if ended and (now - since >= patience or now >= end):
                 return operation
-            if time.monotonic() >= end:
+            if now >= end:
                 raise TimeoutError(f"{id} still runs: {operation.done} of {operation.all_ or 'all'} are done")
             time.sleep(every_s)
 

@@ -68,7 +68,6 @@ async fn measure(args: &Args, binary: &Path, volume: &Volume) -> Outcome<()> {
     let pid = demo.endpoint.pid.ok_or("the server names no process")?;
     let groups = Groups::make(&limits(args, volume)?, pid)?;
     let outcome = load(args, &demo, volume).await;
-    // A group can only be removed after its processes have ended.
     demo.stop().await?;
     drop(groups);
     outcome
@@ -177,14 +176,19 @@ fn name(number: u64) -> String {
     format!("small/{prefix}-{number}")
 }
 
-/// Control groups with one process. They are removed when the value is dropped; the process must
-/// have ended.
-struct Groups(Vec<PathBuf>);
+/// Control groups with one process. They are removed when the value is dropped.
+struct Groups {
+    pid: u32,
+    folders: Vec<PathBuf>,
+}
 
 impl Groups {
     fn make(limits: &[Limit], pid: u32) -> Outcome<Groups> {
         let root = Path::new("/sys/fs/cgroup");
-        let mut groups = Groups(Vec::new());
+        let mut groups = Groups {
+            pid,
+            folders: Vec::new(),
+        };
         for limit in limits {
             let old = root.join(limit.controller);
             let (parent, files) = if old.is_dir() {
@@ -194,9 +198,9 @@ impl Groups {
             };
             let folder = parent.join(format!("bench-{pid}"));
             let failed = |error| format!("{} (it needs root): {error}", folder.display());
-            if !groups.0.contains(&folder) {
+            if !groups.folders.contains(&folder) {
                 std::fs::create_dir(&folder).map_err(failed)?;
-                groups.0.push(folder.clone());
+                groups.folders.push(folder.clone());
                 std::fs::write(folder.join("cgroup.procs"), pid.to_string()).map_err(failed)?;
             }
             for (file, text) in files {
@@ -209,7 +213,10 @@ impl Groups {
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        for folder in &self.0 {
+        for folder in &self.folders {
+            // A group with a process cannot be removed. Most often the process has ended.
+            let above = folder.join("../cgroup.procs");
+            let _ = std::fs::write(above, self.pid.to_string());
             if let Err(error) = std::fs::remove_dir(folder) {
                 eprintln!("{}: {error}", folder.display());
             }

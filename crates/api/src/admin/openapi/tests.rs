@@ -36,3 +36,28 @@ fn every_operation_is_described_and_tells_its_errors() {
     }
     assert!(ids.len() > 30, "only {} operations", ids.len());
 }
+
+/// A client needs it for its next change.
+#[test]
+fn documents_that_a_condition_can_name_are_told_with_their_tag() {
+    let document: Value = serde_json::from_str(&super::document()).unwrap();
+    let is_condition = |one: &Value| one["name"] == "If-Match";
+    let takes_condition = |operation: &Value| {
+        let parameters = operation["parameters"].as_array();
+        parameters.is_some_and(|all| all.iter().any(is_condition))
+    };
+    let mut told = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let item = item.as_object().unwrap();
+        if !item.values().any(takes_condition) {
+            continue;
+        }
+        for (method, operation) in item {
+            let has_tag = operation["responses"]["200"]["headers"]["ETag"].is_object();
+            let is_told = method == "get" || takes_condition(operation) && method != "delete";
+            assert_eq!(has_tag, is_told, "{method} {path}");
+            told += usize::from(is_told);
+        }
+    }
+    assert_eq!(told, 16);
+}

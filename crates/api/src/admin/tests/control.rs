@@ -135,3 +135,22 @@ async fn grants_change_only_what_is_named() {
     .await;
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
+
+/// A change that was made is answered also if its node can tell no more of the key or policy.
+#[tokio::test]
+async fn what_is_not_known_after_a_change_is_absent() {
+    let admin = admin().await;
+    let key = admin.model.create_access_key("key").await.unwrap();
+    let shown = |told| serde_json::to_value(told).unwrap();
+    let unknown = shown(crate::admin::keys::describe(&key, None));
+    assert_eq!(unknown.get("grants"), None);
+    let none = shown(crate::admin::keys::describe(&key, Some(&[])));
+    assert_eq!(none["grants"], json!([]));
+    let policy = admin.model.named_policy("AmazonS3ReadOnlyAccess").await;
+    let policy = policy.unwrap();
+    let told = crate::admin::policies::describe(&policy, None).ok();
+    let told = serde_json::to_value(told.unwrap()).unwrap();
+    for holders in ["users", "groups", "roles"] {
+        assert_eq!(told.get(holders), None);
+    }
+}

@@ -1,16 +1,11 @@
 //! Changes of a document only while it is the one that the client saw.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::rules::target;
-use super::{OK, admin, get, make_bucket, post};
-use crate::admin::route::Service;
-use crate::admin::{Admin, Trust, audited};
+use super::{OK, admin, client, get, make_bucket, post};
+use crate::admin::{Admin, Trust};
 
 const CHANGED: StatusCode = StatusCode::PRECONDITION_FAILED;
 const READ: &str = r#"{"Version": "2012-10-17", "Statement": [
@@ -30,18 +25,10 @@ async fn ask_if(
     if let Some((name, value)) = condition {
         request = request.header(name, value);
     }
-    let body = match body {
-        Value::Null => Bytes::new(),
-        body => body.to_string().into(),
-    };
-    let service = Service::new(Arc::new(admin.clone()));
-    let request = request.body(Full::new(body)).unwrap();
-    let answer = audited::handle(&service, Trust::Peer, None, request).await;
-    let (parts, body) = answer.into_parts();
+    let request = request.body(client::body(&body)).unwrap();
+    let (parts, body) = client::exchange(admin, Trust::Peer, request).await;
     let tag = parts.headers.get("etag");
     let tag = tag.map(|tag| tag.to_str().unwrap().to_owned());
-    let body = body.collect().await.unwrap().to_bytes();
-    let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     (parts.status, tag, body["code"].clone())
 }
 

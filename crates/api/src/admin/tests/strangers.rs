@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use archipel_cluster::World;
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::*;

@@ -208,3 +208,24 @@ async fn the_token_for_metrics_of_the_settings_opens_nothing_else() {
         assert_eq!(sees(&admin, &scoped, path).await, OK, "{path}");
     }
 }
+
+#[tokio::test]
+async fn only_a_token_that_may_start_lifecycle_rules_may_stop_them() {
+    let admin = admin().await;
+    let (writes, _) = token(&admin, &["lifecycle:write"]).await;
+    let (reads, _) = token(&admin, &["lifecycle:read"]).await;
+    let send = async |secret: &str, path: &str| {
+        let path = format!("/v1/lifecycle/{path}");
+        with(&admin, secret, Method::POST, &path, Value::Null).await
+    };
+    let waits = async || get(&admin, "/v1/lifecycle").await.1["waiting"].clone();
+    assert_eq!(send(&writes, "start").await, StatusCode::ACCEPTED);
+    // Nothing drives the walk in this test.
+    assert_eq!(waits().await, json!(true));
+    assert_eq!(sees(&admin, &reads, "/v1/lifecycle").await, OK);
+    assert_eq!(send(&reads, "stop").await, FORBIDDEN);
+    assert_eq!(waits().await, json!(true));
+    assert_eq!(send(&writes, "stop").await, OK);
+    assert_eq!(waits().await, json!(false));
+    assert_eq!(send(&writes, "stop").await, OK, "nothing is under way");
+}

@@ -8,6 +8,8 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use super::{Service, Trust, admin, ask, audited, get};
+use crate::admin::types::{BehindInfo, OperationState, RepairNode};
+use crate::admin::work::of_node;
 
 #[tokio::test]
 async fn operations_tell_their_progress_and_are_found_by_id() {
@@ -141,4 +143,40 @@ async fn a_second_verification_is_refused_while_one_runs() {
         (status, &error["code"]),
         (StatusCode::CONFLICT, &json!("VerificationRuns"))
     );
+}
+
+/// A pass broke off, because its node went away or always fails. A client that waits for its end would
+/// wait for ever.
+#[test]
+fn anti_entropy_is_stuck_while_something_is_left_and_no_pass_is_under_way() {
+    let from = |away, rows| BehindInfo {
+        away,
+        rows,
+        trouble: Some("it does not answer".into()),
+        ..BehindInfo::default()
+    };
+    let of = |comparing, behind: &[BehindInfo]| {
+        let node = RepairNode {
+            comparing,
+            behind: behind.to_vec(),
+            ..RepairNode::default()
+        };
+        let [_, _, one] = of_node(&node);
+        (one.state, one.left, one.trouble.is_some())
+    };
+    let stuck = |rows| (OperationState::Stuck, Some(rows), true);
+    let running = |rows| (OperationState::Running, Some(rows), true);
+    for away in [true, false] {
+        assert_eq!(of(false, &[from(away, 7)]), stuck(7));
+        assert_eq!(of(true, &[from(away, 7)]), running(7));
+    }
+    // The comparison failed, or rows were left that cannot be read.
+    assert_eq!(of(false, &[from(false, 0)]), stuck(0));
+    let away = BehindInfo {
+        trouble: None,
+        ..from(true, 0)
+    };
+    let whole = (OperationState::Idle, Some(0), false);
+    assert_eq!(of(false, &[away]), whole);
+    assert_eq!(of(false, &[]), whole);
 }

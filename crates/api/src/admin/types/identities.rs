@@ -137,12 +137,15 @@ pub struct PolicyInfo {
     pub version: u32,
     /// The document of that version, as JSON text.
     pub document: String,
-    /// The users that it is attached to.
-    pub users: Vec<String>,
-    /// The groups that it is attached to.
-    pub groups: Vec<String>,
-    /// The roles that it is attached to.
-    pub roles: Vec<String>,
+    /// The users that it is attached to; absent if the node does not know them now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<Vec<String>>,
+    /// The groups that it is attached to; absent if the node does not know them now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<String>>,
+    /// The roles that it is attached to; absent if the node does not know them now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<Vec<String>>,
 }
 
 /// `POST /v1/policies`

@@ -109,6 +109,9 @@ pub struct OperationInfo {
     /// The unit of `done`, `all` and `left`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
+    /// The rows that a layout change has looked at. They also rise while a partition moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
     /// The number of faults that it found or could not repair.
     pub problems: u64,
     /// The first reason why something cannot be done or is not known.

@@ -77,7 +77,7 @@ fn every_problem_has_a_line() {
     for (line, part) in lines.iter().zip(expected) {
         assert!(line.contains(part), "{line:?} lacks {part:?}");
     }
-    assert!(is_busy(&broken, &BTreeMap::new(), Instant::now()));
+    assert!(is_busy(&broken, &info, &BTreeMap::new(), Instant::now()));
 }
 
 /// One that is away for a moment goes on reading, and one that is away for good is not waited for.
@@ -96,7 +96,7 @@ fn a_node_that_does_not_answer_is_asked_for_a_while() {
         note_missed(&info, &mut missed, now);
         let is_waited_for = second < PATIENCE.as_secs();
         assert_eq!(
-            is_busy(&info.nodes[0], &missed, now),
+            is_busy(&info.nodes[0], &info, &missed, now),
             is_waited_for,
             "{second}"
         );
@@ -111,9 +111,42 @@ fn a_node_that_does_not_answer_is_asked_for_a_while() {
         now,
     );
     assert!(
-        is_busy(&info.nodes[0], &missed, now),
+        is_busy(&info.nodes[0], &info, &missed, now),
         "it answered in between"
     );
+}
+
+#[test]
+fn scheduled_scrub_of_a_node_that_was_away_at_the_start_is_not_waited_for() {
+    let started = |away: Option<&str>| RepairInfo {
+        nodes: vec![RepairNode {
+            away: away.map(String::from),
+            ..node()
+        }],
+        ..RepairInfo::default()
+    };
+    let reads = RepairNode {
+        scrub: ScrubInfo {
+            running: true,
+            ..ScrubInfo::default()
+        },
+        ..node()
+    };
+    let busy = |node: &RepairNode, started: &RepairInfo| {
+        is_busy(node, started, &BTreeMap::new(), Instant::now())
+    };
+    assert!(busy(&reads, &started(None)));
+    assert!(!busy(&reads, &started(Some("it does not answer"))));
+    assert!(!busy(&reads, &RepairInfo::default()), "it came later");
+    // Its repairs are waited for.
+    let repairs = RepairNode {
+        repair: RepairCounts {
+            waiting: 1,
+            ..RepairCounts::default()
+        },
+        ..reads
+    };
+    assert!(busy(&repairs, &started(Some("it does not answer"))));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use http::Uri;
 
 use super::Check;
+use super::event_targets::shown;
 use crate::config::acme::CHALLENGES;
 use crate::config::{Acme, Challenge, file};
 
@@ -27,7 +28,7 @@ impl Check {
         if parsed.is_none_or(|uri| uri.scheme_str() != Some("https") || uri.host().is_none()) {
             let fix = format!("write for example {DIRECTORY:?}");
             let why = "not an address that begins with https://";
-            self.problem("acme.directory", Some(directory.into()), why, &fix);
+            self.problem("acme.directory", Some(shown(directory)), why, &fix);
         }
         if let Some(contact) = &acme.contact
             && !contact.contains('@')

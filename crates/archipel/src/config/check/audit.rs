@@ -3,6 +3,7 @@
 use http::Uri;
 
 use super::Check;
+use super::event_targets::shown;
 use crate::config::{Audit, file};
 
 impl Check {
@@ -22,7 +23,7 @@ impl Check {
         if parsed.is_none() {
             let fix = "write for example \"https://logs.example.org/audit\"";
             let why = "not an address that begins with http:// or https://";
-            self.problem("audit.webhook", Some(url.into()), why, fix);
+            self.problem("audit.webhook", Some(shown(url)), why, fix);
         }
         parsed
     }

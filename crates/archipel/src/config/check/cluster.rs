@@ -3,6 +3,7 @@
 use archipel_cluster::layout::{MAX_NODES, MAX_REPLICAS};
 use archipel_net::dual::{host_and_port, is_tcp};
 
+use super::event_targets::shown;
 use super::{Check, file};
 use crate::config::{Cluster, Discovery, Network, Transport, discover, secret};
 
@@ -150,7 +151,7 @@ impl Check {
             let refused = |why| {
                 self.problem(
                     "cluster.discover",
-                    Some(source.clone()),
+                    Some(shown(source)),
                     why,
                     discover::FORMS,
                 )

@@ -1,6 +1,7 @@
 //! The check of `[console]`.
 
 use super::Check;
+use super::event_targets::shown;
 use crate::config::{Console, file};
 
 impl Check {
@@ -12,7 +13,7 @@ impl Check {
         {
             let fix = "write scheme and host, such as \"https://s3.example.org\"";
             let why = "not the address of a server";
-            self.problem("console.s3_url", Some(url.into()), why, fix);
+            self.problem("console.s3_url", Some(shown(url)), why, fix);
         }
         if s3_url.is_some() && console.listen.is_none() {
             let fix = "set console.listen, such as \"127.0.0.1:3905\", or remove console.s3_url";

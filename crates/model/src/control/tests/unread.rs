@@ -1,0 +1,66 @@
+//! Names that were added or removed by a node that cannot read the row again. The change was made, and
+//! is told so: a client that hears of a failure would remove the name again, and not find it.
+
+use std::future::poll_fn;
+use std::pin::pin;
+
+use super::*;
+
+const NAME: &str = "www.example.org";
+
+/// Returns three nodes and models of two of them, with a bucket and maybe its further name.
+async fn two(has_name: bool) -> (World, Model, Model) {
+    let world = world().await;
+    let model = Model::open(world.nodes[0].clone()).await.unwrap();
+    let other = Model::open(world.nodes[1].clone()).await.unwrap();
+    model.create_bucket("bucket", None).await.unwrap();
+    if has_name {
+        model.add_alias("bucket", NAME).await.unwrap();
+    }
+    (world, model, other)
+}
+
+/// Runs a change. Cuts the first node off as soon as its model has begun so many reads of rows.
+async fn cut_off_in<T>(
+    world: &World,
+    model: &Model,
+    reads: usize,
+    change: impl Future<Output = T>,
+) -> T {
+    let mut change = pin!(change);
+    let (mut begun, mut was_reading) = (0, false);
+    let done = poll_fn(|context| {
+        let polled = change.as_mut().poll(context);
+        let is_reading = model.control().reads() > 0;
+        if is_reading && !was_reading {
+            begun += 1;
+            if begun == reads {
+                world.isolate(0);
+            }
+        }
+        was_reading = is_reading;
+        polled
+    })
+    .await;
+    assert!(begun >= reads, "it began {begun} reads");
+    done
+}
+
+#[tokio::test(start_paused = true)]
+async fn name_is_told_as_added() {
+    let (world, model, other) = two(false).await;
+    // The first read is that of the bucket.
+    let added = model.add_alias("bucket", NAME);
+    cut_off_in(&world, &model, 2, added).await.unwrap();
+    other.refresh_all().await.unwrap();
+    assert_eq!(other.bucket(NAME).unwrap().unwrap().name, "bucket");
+}
+
+#[tokio::test(start_paused = true)]
+async fn name_is_told_as_removed() {
+    let (world, model, other) = two(true).await;
+    let removed = model.remove_alias("bucket", NAME);
+    cut_off_in(&world, &model, 1, removed).await.unwrap();
+    other.refresh_all().await.unwrap();
+    assert!(other.bucket(NAME).unwrap().is_none());
+}
