@@ -1,14 +1,12 @@
 //! The local replica. It answers the register's requests from the store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use archipel_base::clock::WallClock;
 use archipel_base::{Id, boxed};
 use archipel_storage as storage;
 use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store, Value};
 use parking_lot::Mutex;
-use tokio::time::timeout;
 
 use crate::node::companions::CompanionNews;
 use crate::node::epochs::Epochs;
@@ -37,8 +35,6 @@ use versions::Part;
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
 /// The longest value that is piggybacked: it fits the packet of the answer.
 const PIGGYBACKED_BYTES: usize = 1024;
-/// The longest time for which a change waits for pages that are read ahead.
-const WARM_TIME: Duration = Duration::from_millis(100);
 
 /// The local replica of every row.
 pub(crate) struct Replica {
@@ -182,14 +178,6 @@ impl Replica {
         self.store.look_up(read).await
     }
 
-    /// Reads a row ahead of its change if the store is cold. Gives up after a moment: threads that
-    /// wait for another disk, which hangs, must not hold up the change.
-    async fn warm(&self, key: impl FnOnce() -> RowKey) {
-        let rows = std::iter::once_with(key);
-        let touch = |rows: &RowReader<'_>, key: &RowKey| rows.metadata(key).map(drop);
-        let _ = timeout(WARM_TIME, self.store.warm(rows, touch)).await;
-    }
-
     /// Answers a `Prepare` or a `Write`.
     async fn change(&self, call: RowCall, is_over: bool) -> Result<Answer<Value>, storage::Error> {
         let (how, item) = (how_to_run(&call), companions::Item::of(&call));
@@ -197,7 +185,6 @@ impl Replica {
             Request::Write { .. } => (self.around.hooks.topics)(&call.row_key()),
             Request::Read { .. } | Request::Prepare { .. } => None,
         };
-        self.warm(|| call.row_key()).await;
         let change = Change {
             bounds: self.bounds(),
             around: self.around.clone(),

@@ -20,7 +20,6 @@ use archipel_base::clock::WallClock;
 use super::job::Job;
 use super::ledger::Ledger;
 use super::options::{FreeSpace, Growth, Limits};
-use super::read_path::ReadPath;
 use super::wait::block_on;
 use crate::blocks::{Blocks, Change};
 use crate::engine::{Durability, Engine, Result, WriteTxn};
@@ -66,7 +65,6 @@ pub(crate) struct Core {
     pub space: Option<FreeSpace>,
     pub limits: Limits,
     pub counters: Counters,
-    pub read_path: ReadPath,
     ledger: Ledger,
 }
 
@@ -99,7 +97,6 @@ impl Core {
             space,
             limits,
             counters: Counters::default(),
-            read_path: ReadPath::default(),
             ledger: Ledger::default(),
         }
     }
@@ -119,7 +116,6 @@ impl Core {
     /// Runs the jobs that `next` returns, until there are no more or the batch is full, and commits
     /// the batch.
     pub fn run(&self, next: &mut dyn FnMut() -> Option<Box<dyn Job>>) {
-        let _watched = self.read_path.watch();
         let mut batch = Batch::default();
         let outcome = self.run_and_commit(&mut batch, next);
         match &outcome {

@@ -42,6 +42,7 @@ use batch::Core;
 use boot::{Boot, Purpose};
 use committer::Committer;
 use job::Call;
+use read_path::ReadPath;
 
 /// The number of threads that read ahead at once: the threads of a [`Pool`] of the usual size.
 const READ_AHEAD_THREADS: usize = 8;
@@ -55,6 +56,7 @@ struct Inner {
     committer: Committer,
     pool: Pool,
     threads: Threads,
+    read_path: ReadPath,
     boot: Boot,
     /// Questions about the state of the store.
     asking: Single,
@@ -113,6 +115,7 @@ impl Store {
             committer,
             pool: options.pool,
             threads: options.threads,
+            read_path: ReadPath::default(),
             boot,
             asking: Single::default(),
         })))
@@ -153,7 +156,7 @@ impl Store {
     {
         let inner = self.0.clone();
         let job = move || {
-            let _watched = inner.core.read_path.watch();
+            let _watched = inner.read_path.watch();
             inner.core.read(closure)
         };
         self.0.pool.run(job).await
@@ -167,23 +170,22 @@ impl Store {
         T: Send + 'static,
     {
         if self.0.core.engine.reads_in_place()
-            && let Some(_in_place) = self.0.core.read_path.try_in_place()
+            && let Some(_in_place) = self.0.read_path.try_in_place()
         {
             return guarded(|| self.0.core.read(closure));
         }
         self.read(closure).await
     }
 
-    /// Reads `items` ahead if the store is cold. Call it before a read of many items, and before a
-    /// transaction that reads a row which is seldom read; `closure` reads one item. A cold store is
-    /// likely to wait for the disk again and again. Many threads read at once here, so that the
-    /// pages are in memory afterwards.
+    /// Reads `items` ahead if the store is cold. Call it before a read of many items; `closure`
+    /// reads one of them. A read of a cold store is likely to wait for the disk again and again.
+    /// Many threads read at once here, so that the pages are in memory afterwards.
     pub async fn warm<T, F>(&self, items: impl Iterator<Item = T>, closure: F)
     where
         T: Clone + Send + 'static,
         F: Fn(&RowReader<'_>, &T) -> Result<()> + Copy + Send + 'static,
     {
-        if self.0.threads == Threads::Inline || !self.0.core.read_path.is_cold() {
+        if self.0.threads == Threads::Inline || !self.0.read_path.is_cold() {
             return;
         }
         let items: Vec<T> = items.collect();

@@ -3,9 +3,8 @@
 //! On a thread of the pool a short read costs two wake-ups. This is several times the cost of the
 //! read itself if its pages are in memory, as they mostly are. So a short read runs in the calling
 //! thread while reads find their pages in memory. A read that waits for the disk makes the store
-//! **cold** for the next reads, and so does a batch of the committer. While the store is cold, short
-//! reads run on the pool, and many threads read ahead for long reads and for the committer: it is a
-//! single thread, and would wait for the pages of one row after another.
+//! **cold** for the next reads. While the store is cold, short reads run on the pool, and many
+//! threads read ahead for long reads.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -13,9 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 const COLD: u32 = 256;
 
 /// The state that decides where reads run.
+#[derive(Default)]
 pub(super) struct ReadPath {
-    /// Returns how often this thread has waited for the disk.
-    waits: fn() -> u64,
     /// True while a read runs in its calling thread. Only one does so at a time, so that a disk
     /// that hangs blocks at most one async thread.
     busy: AtomicBool,
@@ -34,22 +32,7 @@ pub(super) struct InPlaceRead<'a> {
     watch: Watch<'a>,
 }
 
-impl Default for ReadPath {
-    fn default() -> ReadPath {
-        ReadPath::counting(waits_for_disk)
-    }
-}
-
 impl ReadPath {
-    /// Makes the state of a warm store.
-    pub fn counting(waits: fn() -> u64) -> ReadPath {
-        ReadPath {
-            waits,
-            busy: AtomicBool::new(false),
-            cold: AtomicU32::new(0),
-        }
-    }
-
     /// Returns the right to read in the calling thread; `None` if the pool must do the read.
     pub fn try_in_place(&self) -> Option<InPlaceRead<'_>> {
         if self.is_cold() {
@@ -67,7 +50,7 @@ impl ReadPath {
     pub fn watch(&self) -> Watch<'_> {
         Watch {
             read_path: self,
-            waits_before: (self.waits)(),
+            waits_before: waits_for_disk(),
         }
     }
 
@@ -84,7 +67,7 @@ impl ReadPath {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        if (self.read_path.waits)() != self.waits_before {
+        if waits_for_disk() != self.waits_before {
             self.read_path.cold.store(COLD, Ordering::Relaxed);
         }
     }

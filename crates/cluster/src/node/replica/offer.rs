@@ -29,7 +29,6 @@ impl Replica {
         if self.epochs.check(&address) != Check::Pass {
             return Ok(Applied::Not);
         }
-        self.warm(|| key.clone()).await;
         let (bounds, around) = (self.bounds(), self.around.clone());
         let (memory, under) = (self.recent.clone(), self.epochs.under(address.epoch));
         let how = Transact::new(Durability::Fsync);

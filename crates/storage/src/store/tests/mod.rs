@@ -4,7 +4,6 @@ mod batches;
 mod blocks;
 mod boots;
 mod bound;
-mod cold;
 mod concurrent;
 mod damaged_rows;
 mod held;
