@@ -115,7 +115,7 @@ fn open_on(
             owner: Id::default(),
             segment_bytes: 1 << 20,
             preallocate_bytes: 0,
-            zero_bytes: 64 << 10,
+            zero_bytes: 0,
             reserve_bytes: Some(0),
             compression_level: Some(1),
         },

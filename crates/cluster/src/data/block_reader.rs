@@ -180,10 +180,8 @@ impl BlockStream {
     /// damaged here, other replicas may still have it, so the error is temporary while one of them
     /// cannot be asked.
     fn out_of_reach(&self, why: Option<Error>) -> Error {
-        let has_others = self.group.as_ref().is_some_and(|group| {
-            let mut all = group.quorums.all().iter();
-            all.any(|index| !group.is_local(index))
-        });
+        let group = self.group.as_ref();
+        let has_others = group.is_some_and(|group| group.others().next().is_some());
         let out_of_reach = "no other replica with the content is reachable";
         match why {
             Some(Error::Storage(

@@ -98,9 +98,8 @@ impl BlockWriter {
         let local = group
             .local()
             .map(|index| (index, Arc::new(inner.store().appender())));
-        let others = group.quorums.all().iter();
-        let remotes = others
-            .filter(|index| !group.is_local(*index))
+        let remotes = group
+            .others()
             .filter_map(|index| Remote::start(&inner, &group, index))
             .collect();
         BlockWriter {

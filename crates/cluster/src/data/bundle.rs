@@ -17,6 +17,7 @@ use std::task::{Context, Wake, Waker};
 use archipel_base::NodeId;
 use archipel_base::codec::{self, Versioned};
 use archipel_net::Class;
+use archipel_storage::Value;
 use archipel_traces::carry;
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -128,13 +129,9 @@ impl Data {
     pub(super) async fn ask_alone(&self, node: &NodeId, call: &RowCall) -> Result<RowReply, Error> {
         let peers = self.peers()?;
         // The node may fetch blocks first, and say late that it is busy: see `ask_together`.
-        let may_fetch = match &call.request {
-            Request::Write { version, .. } => {
-                let payload = version.value.as_ref().map(|value| &value.payload);
-                call.background || payload.is_some_and(|payload| !payload.blocks().is_empty())
-            }
-            Request::Read { .. } | Request::Prepare { .. } => false,
-        };
+        let has_blocks = |value: &Value| !value.payload.blocks().is_empty();
+        let is_write = matches!(call.request, Request::Write { .. });
+        let may_fetch = is_write && (call.background || call.value().is_some_and(has_blocks));
         let class = match may_fetch {
             true => Class::Data { remaining: 0 },
             false => Class::Small,
@@ -222,11 +219,7 @@ fn messages(waiting: Vec<Waiting>) -> Vec<Vec<Waiting>> {
 }
 
 fn about_bytes(call: &RowCall) -> usize {
-    let value = match &call.request {
-        Request::Write { version, .. } => version.value.as_ref().map_or(0, weight),
-        Request::Read { .. } | Request::Prepare { .. } => 0,
-    };
-    512 + value
+    512 + call.value().map_or(0, weight)
 }
 
 /// Sends a message, and hands out the answers.

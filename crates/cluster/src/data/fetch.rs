@@ -83,7 +83,8 @@ impl Turns {
 
 /// Blocks that were fetched. They stay while this is held.
 pub(crate) struct Fetched {
-    pub pin: Pin,
+    /// Keeps garbage collection away from them.
+    _pin: Pin,
     pub upload: storage::BlockAppender,
     /// The number of blocks that were not here before, and their bytes.
     pub blocks: u64,
@@ -208,14 +209,13 @@ impl Data {
         payload: &Payload,
         class: Option<Class>,
         until: Instant,
-    ) -> Result<(Pin, storage::BlockAppender), storage::Error> {
-        let held = self.fetch(Some(until), partition, payload, class).await?;
-        Ok((held.pin, held.upload))
+    ) -> Result<Fetched, storage::Error> {
+        self.fetch(Some(until), partition, payload, class).await
     }
 
     /// Fetches the missing blocks of a payload for anti-entropy, which itself limits how many fetches
-    /// run at once. They are durable on return. Each write here is a unit of background work. The wait
-    /// for another node is none, because it may be long. `class` is the traffic class.
+    /// run at once. They are durable on return. Each write here is a unit of background work. Waiting
+    /// for another node is not part of a unit, because it may be long. `class` is the traffic class.
     pub(crate) async fn fetch_with(
         self: &Arc<Data>,
         partition: PartitionId,
@@ -225,8 +225,8 @@ impl Data {
         self.fetch(None, partition, payload, class).await
     }
 
-    /// Fetches the missing blocks of a payload, among few others and after a wait until this time; or
-    /// for anti-entropy, without a time.
+    /// Fetches the missing blocks of a payload. `until` limits the waits for the turn and a permit.
+    /// Anti-entropy gives none: it takes no permit here.
     async fn fetch(
         self: &Arc<Data>,
         until: Option<Instant>,
@@ -248,16 +248,16 @@ impl Data {
                 Some(turn)
             }
         };
-        let _permit = match until.filter(|_| !missing.is_empty()) {
-            None => None,
-            until => {
+        let _permit = match until.is_some() && !missing.is_empty() {
+            false => None,
+            true => {
                 let permit = in_time(until, self.fetches.of(class).at_once.acquire()).await?;
                 Some(permit.map_err(|error| storage::Error::Busy(error.to_string()))?)
             }
         };
         let is_unit = until.is_none();
         let mut fetched = Fetched {
-            pin,
+            _pin: pin,
             upload: self.store().appender(),
             blocks: 0,
             bytes: 0,
@@ -275,7 +275,7 @@ impl Data {
         Ok(fetched)
     }
 
-    /// Runs some work, as a unit of background work if it is one.
+    /// Runs some work, as a unit of background work if `is_unit`.
     async fn as_unit_if<T>(&self, is_unit: bool, work: impl Future<Output = T>) -> T {
         match is_unit {
             true => self.throttle.run(work).await,

@@ -103,7 +103,7 @@ impl Data {
     }
 
     /// Waits until this time for work that fetches rows and blocks from other nodes. Then the work goes
-    /// on by itself: the blocks that have come would be lost, and the call is repeated.
+    /// on by itself. Otherwise what has come would be lost, and the repeated call would begin again.
     async fn in_answer_time<T: Send + 'static>(
         &self,
         until: Instant,
@@ -112,9 +112,9 @@ impl Data {
         if self.peers.is_none() {
             return work.await;
         }
-        let late = |_| storage::Error::Busy("what the row refers to is being fetched".into());
+        let late = "the blocks and rows that the row needs are being fetched";
         let done = timeout_at(until, DetachOnDrop::new(work)).await;
-        done.map_err(late)?
+        done.map_err(|_| storage::Error::Busy(late.into()))?
     }
 
     /// Answers for the local replica. It first brings the row that points to a write, if that is
@@ -161,10 +161,6 @@ impl Data {
         is_over: bool,
         until: Instant,
     ) -> Result<Answer<Value>, storage::Error> {
-        let blocks = match &call.request {
-            Request::Write { version, .. } => version.value.as_ref().map(|v| v.payload.clone()),
-            Request::Read { .. } | Request::Prepare { .. } => None,
-        };
         let began = Instant::now();
         let answer = self.replica.answer(call.clone(), is_over).await;
         if answer.is_ok() && !call.background {
@@ -174,20 +170,22 @@ impl Data {
         if let Err(storage::Error::Damaged(_)) = &answer {
             self.tell(|events| events.row_is_damaged(&call.row_key()));
         }
-        match (answer, blocks) {
-            (Err(storage::Error::NoBlock(_)), Some(payload)) if self.peers.is_some() => {
-                let (data, partition, class) =
-                    (self.clone(), call.address.partition, class_of(&call));
-                let turn = until.max(self.turn_until(class));
-                let fetching = async move {
-                    let fetched = data.fetch_missing(partition, &payload, class, turn);
-                    let _held = fetched.await?;
-                    data.replica.answer(call, is_over).await
-                };
-                self.in_answer_time(until, fetching).await
-            }
-            (answer, _) => answer,
-        }
+        let value = match &answer {
+            Err(storage::Error::NoBlock(_)) if self.peers.is_some() => call.value(),
+            _ => None,
+        };
+        let Some(value) = value else {
+            return answer;
+        };
+        let (data, payload) = (self.clone(), value.payload.clone());
+        let (partition, class) = (call.address.partition, class_of(&call));
+        let turn = until.max(self.turn_until(class));
+        let fetching = async move {
+            let fetched = data.fetch_missing(partition, &payload, class, turn);
+            let _held = fetched.await?;
+            data.replica.answer(call, is_over).await
+        };
+        self.in_answer_time(until, fetching).await
     }
 
     /// Returns a counter as the nearest replica has it: objects and bytes.

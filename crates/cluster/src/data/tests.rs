@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use archipel_base::PartitionId;
 use archipel_net::simulated::Link;
+use archipel_storage::RowKey;
+use bytes::Bytes;
 
 use crate::cluster::Cluster;
 use crate::memory::World;
@@ -22,6 +25,16 @@ pub(crate) fn limit(world: &World, others: &[usize], bytes_per_second: u64) {
             .network
             .set_link(world.ids[*other], world.ids[2], link);
     }
+}
+
+/// Lets the last node of three know how far the others are.
+pub(crate) async fn measure(world: &World) {
+    let absent = RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from_static(b"absent"),
+    };
+    world.nodes[2].metadata(&absent).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 /// Returns how many streams of blocks a node has opened.

@@ -126,6 +126,12 @@ impl Group {
             .find(|index| self.is_local(*index))
     }
 
+    /// Returns the indexes of the replicas of other nodes that live layout versions name, in order.
+    pub fn others(&self) -> impl Iterator<Item = usize> {
+        let all = self.quorums.all().iter();
+        all.filter(|index| !self.is_local(*index))
+    }
+
     /// Returns the replica with this index.
     ///
     /// # Errors

@@ -2,10 +2,10 @@
 //! runs at once.
 //!
 //! A unit is a few rows that anti-entropy applies, a block that it stores, or a few rows that a
-//! rebalance moves. While no client asks for anything, units run as they come. While clients are served, an
-//! allowance says how many units run at once. If it is below one, a rest follows each unit. The
-//! allowance grows slowly and shrinks fast. The measure is how long this node's own replica takes
-//! for calls that a client waits for, compared with the same calls when no unit runs.
+//! rebalance moves. While no client asks for anything, units run as they come. While clients are
+//! served, an allowance says how many units run at once. If it is below one, a rest follows each
+//! unit. The allowance grows slowly and shrinks fast. The measure is how long this node's own
+//! replica takes for calls that a client waits for, compared with the same calls when no unit runs.
 //!
 //! # Invariants
 //! - There is always some progress: [`LEAST`] of a unit at a time.

@@ -158,6 +158,14 @@ impl RowCall {
         pointing.is_some_and(|pointing| pointing.is_announced)
     }
 
+    /// Returns the value of the row that it writes; `None` if it deletes the row or writes nothing.
+    pub fn value(&self) -> Option<&Value> {
+        match &self.request {
+            Request::Write { version, .. } => version.value.as_ref(),
+            Request::Read { .. } | Request::Prepare { .. } => None,
+        }
+    }
+
     fn within(&self, key: &Bytes) -> RowKey {
         RowKey {
             partition: self.address.partition,

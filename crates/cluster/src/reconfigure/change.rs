@@ -231,12 +231,11 @@ impl LayoutChanges {
         // Nobody drives the change as long as this node hears of no node of the newest version.
         // Then the change has not ended, and a caller that waits for its end must not be told so.
         let driver = self.driver(epoch);
-        let alone = || Some("no node of the new layout answers this node".to_owned());
-        // That of a node that drove the change earlier says nothing any more.
-        let trouble = work
-            .trouble
-            .filter(|_| driver == Some(self.me().node))
-            .or_else(|| alone().filter(|_| driver.is_none()));
+        let trouble = match driver {
+            None => Some("no node of the new layout answers this node".to_owned()),
+            // That of a node that drove the change earlier says nothing any more.
+            Some(driver) => work.trouble.filter(|_| driver == self.me().node),
+        };
         let first = epoch.newest().roles.iter().map(|role| role.store.node);
         Some(Progress {
             from_version: epoch.layouts.first()?.version,

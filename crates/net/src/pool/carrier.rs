@@ -25,8 +25,8 @@ impl Lane {
 /// The reason why an incoming connection is not admitted.
 #[derive(Debug)]
 pub enum NotAdmitted {
-    /// The other end closed it before it had proven anything, or this node stops. A dial does so if
-    /// another one was faster.
+    /// The other end closed it before it had proven anything, as a dial does if another one was
+    /// faster; or this node stops.
     Gone(String),
     /// It proved something wrong, broke the protocol, or took too long.
     Refused(String),

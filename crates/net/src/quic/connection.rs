@@ -61,7 +61,7 @@ fn ended(error: ConnectionError) -> NotAdmitted {
         ConnectionError::ConnectionClosed(close) => {
             close.error_code == TransportErrorCode::APPLICATION_ERROR
         }
-        // This node closes all connections when it stops.
+        // The other end restarted and forgot it, or this node stops.
         ConnectionError::Reset | ConnectionError::LocallyClosed => true,
         _ => false,
     };
@@ -112,6 +112,22 @@ async fn check(
     Ok((peer, lane))
 }
 
+impl Quic {
+    /// Dials an address. No secret is proven yet.
+    pub(super) fn connect(
+        &self,
+        address: SocketAddr,
+        expected: Option<NodeId>,
+    ) -> Result<quinn::Connecting, String> {
+        let tls = self.identity.client(expected).map_err(text)?;
+        let tls = QuicClientConfig::try_from(tls).map_err(text)?;
+        let mut config = quinn::ClientConfig::new(Arc::new(tls));
+        config.transport_config(self.transport.clone());
+        let connecting = self.endpoint().connect_with(config, address, "archipel");
+        connecting.map_err(text)
+    }
+}
+
 #[async_trait]
 impl Carrier for Quic {
     type Connection = Connection;
@@ -129,12 +145,7 @@ impl Carrier for Quic {
         expected: Option<NodeId>,
         lane: Lane,
     ) -> Result<(NodeId, Connection), String> {
-        let tls = self.identity.client(expected).map_err(text)?;
-        let tls = QuicClientConfig::try_from(tls).map_err(text)?;
-        let mut config = quinn::ClientConfig::new(Arc::new(tls));
-        config.transport_config(self.transport.clone());
-        let connecting = self.endpoint().connect_with(config, address, "archipel");
-        let connection = connecting.map_err(text)?.await.map_err(text)?;
+        let connection = self.connect(address, expected)?.await.map_err(text)?;
         let introduced = introduce(&self.identity, &connection, lane).await;
         Ok((closing(&connection, introduced)?, connection))
     }

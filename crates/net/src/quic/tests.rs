@@ -115,16 +115,6 @@ async fn connections_to_a_node_that_crashed_end_once_it_is_back() {
     assert_eq!(ended.unwrap(), ConnectionError::Reset);
 }
 
-/// Dials without a proof.
-fn connect(dialling: &Quic, address: SocketAddr) -> quinn::Connecting {
-    let tls = dialling.identity.client(None).unwrap();
-    let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
-    let mut config = quinn::ClientConfig::new(Arc::new(tls));
-    config.transport_config(dialling.transport.clone());
-    let endpoint = dialling.endpoint();
-    endpoint.connect_with(config, address, "archipel").unwrap()
-}
-
 /// Found by reading: the slower one of two dials counted as a refused connection at the other end.
 #[tokio::test]
 async fn dial_that_is_dropped_is_gone_and_not_refused() {
@@ -148,7 +138,7 @@ async fn dial_that_is_dropped_is_gone_and_not_refused() {
     };
     is_gone(attempt).await;
     // Between the handshake and the proof.
-    let connecting = connect(&dialling, address);
+    let connecting = dialling.connect(address, None).unwrap();
     let connecting = async { drop(connecting.await.unwrap()) };
     let (_, attempt) = listening.next_attempt().await.unwrap();
     tokio::join!(connecting, is_gone(attempt));
@@ -163,7 +153,7 @@ async fn connection_with_a_fault_in_its_proof_is_refused() {
     let dialling = Quic::listen(any, identity()).unwrap();
     let address = listening.socket.local_addr().unwrap();
     for code in 0..2_u32 {
-        let connecting = connect(&dialling, address);
+        let connecting = dialling.connect(address, None).unwrap();
         let failing = async {
             let connection = connecting.await.unwrap();
             let (mut send, _receive) = connection.open_bi().await.unwrap();

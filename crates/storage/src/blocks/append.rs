@@ -131,19 +131,19 @@ impl Volume {
             Some(active) if active.position + bytes <= self.segment_bytes.max(bytes) => active,
             full => self.next_segment(&mut append, full, table)?,
         };
-        if active.position + bytes > active.allocated {
-            active.allocated = self.allocate(&active, bytes)?;
+        let end = active.position + bytes;
+        if end > active.allocated {
+            active.allocated = self.allocate(&active, end)?;
         }
-        let after = active.position + bytes;
-        if after > active.zeroed && self.is_worth_zeros(active.segment, bytes) {
-            active.zeroed = self.write_zeros(&active, after)?;
+        if end > active.zeroed && self.is_worth_zeros(active.segment, bytes) {
+            active.zeroed = self.write_zeros(&active, end)?;
         }
         let location = DiskLocation {
             disk: self.id,
             segment: active.segment,
             offset: active.position,
         };
-        active.position += bytes;
+        active.position = end;
         append.active = Some(active);
         table.reserve(location, active.position);
         Ok(location)
@@ -183,9 +183,9 @@ impl Volume {
     }
 
     /// Allocates space ahead, because a sync is several times cheaper if it need not allocate. If
-    /// there is no room for a whole step, allocates only the space that the record needs.
-    fn allocate(&self, active: &Active, bytes: u64) -> Result<u64> {
-        let need = active.position + bytes;
+    /// there is no room for a whole step, allocates only up to `need`, the end of the record. Returns
+    /// where the allocated space ends.
+    fn allocate(&self, active: &Active, need: u64) -> Result<u64> {
         let step = need.max((active.allocated + self.preallocate_bytes).min(self.segment_bytes));
         for end in [step, need] {
             let len = end - active.allocated.min(end);

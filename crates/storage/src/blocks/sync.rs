@@ -199,7 +199,7 @@ impl Ticket {
         self.volume.check()?;
         let mut state = self.sync.state.lock();
         state.lone = match target - synced {
-            ..=1 => state.lone.saturating_add(1),
+            1 => state.lone.saturating_add(1),
             _ => 0,
         };
         Ok(target)

@@ -11,8 +11,8 @@ pub(super) fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -
     retry(|| unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) })
 }
 
-/// Returns true if the file system is one that keeps an overwritten block in its place, and marks
-/// space that is allocated and not written. Others write each block to a new place.
+/// Returns true if the file system is known to keep an overwritten block in its place, and to mark
+/// space that is allocated and not written.
 pub(super) fn overwrites_in_place(folder: &File) -> io::Result<bool> {
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
     retry(|| {

@@ -66,10 +66,9 @@ pub async fn run(args: &Args) -> Outcome<()> {
 async fn measure(args: &Args, binary: &Path, volume: &Volume) -> Outcome<()> {
     let demo = Demo::start(binary, &volume.mount_point).await?;
     let pid = demo.endpoint.pid.ok_or("the server names no process")?;
-    let groups = Groups::make(&limits(args, volume)?, pid)?;
+    let _groups = Groups::make(&limits(args, volume)?, pid)?;
     let outcome = load(args, &demo, volume).await;
     demo.stop().await?;
-    drop(groups);
     outcome
 }
 

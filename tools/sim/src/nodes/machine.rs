@@ -288,7 +288,7 @@ impl Machine {
                 owner: Id::default(),
                 segment_bytes: 8 << 20,
                 preallocate_bytes: 1 << 20,
-                zero_bytes: 64 << 10,
+                zero_bytes: 256 << 10,
                 reserve_bytes: Some(0),
                 compression_level: None,
             },

@@ -36,9 +36,9 @@ impl BlockStream {
             return;
         }
         let has_better = self.group.as_ref().is_some_and(|group| {
-            let mut all = group.quorums.all().iter();
             let none = (false, false);
-            all.any(|index| !group.is_local(index) && self.drawbacks(group, index) == none)
+            let mut others = group.others();
+            others.any(|index| self.drawbacks(group, index) == none)
         });
         if has_better {
             self.reserve = self.remote.take();
@@ -70,8 +70,7 @@ impl BlockStream {
         let mut untried = match self.untried.take() {
             Some(untried) => untried,
             None => {
-                let others = group.quorums.all().iter();
-                let mut others: Vec<_> = others.filter(|index| !group.is_local(*index)).collect();
+                let mut others: Vec<_> = group.others().collect();
                 others.reverse();
                 if self.class.is_some() {
                     others.sort_by_key(|index| Reverse(self.drawbacks(&group, *index)));

@@ -8,16 +8,18 @@ use archipel_net::{Class, ReceiveFrames};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::layout::MAX_NODES;
+
 /// The time limit for a frame of a stream before another replica is asked.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// A replica that sends nothing for this many times its distance or its pace is asked for a sign of
-/// life. One is slow if this many frames take longer than one may take at most.
+/// life. A replica is slow if this many frames at its pace take [`PATIENCE`] or longer.
 pub(super) const SEVERAL: u32 = 3;
 /// The time for which a slow replica comes after the others, if no client waits: longer than it takes
 /// for a block. For as long, a slow one goes on if the others were no better.
 pub(super) const AVOIDED: Duration = Duration::from_secs(600);
-/// The most slow replicas that are known: more than a cluster has nodes.
-const KNOWN: usize = 1024;
+/// The most slow replicas that are known: one for each node and kind of blocks.
+const KNOWN: usize = 2 * MAX_NODES;
 
 /// A stream of blocks from a replica.
 pub(crate) struct Source {
@@ -70,7 +72,7 @@ impl Source {
 /// come first. A row may be as short as a block, so the next row must not begin with them again.
 ///
 /// Blocks in the background are sent behind those that a rebalance moves. So a replica that is slow
-/// with the ones may be fast with the others.
+/// in the background may be fast with moved blocks.
 #[derive(Default)]
 pub(crate) struct SlowSources(Mutex<BTreeMap<Key, Instant>>);
 

@@ -51,8 +51,7 @@ async fn group() -> (World, Group) {
 }
 
 fn remote(group: &Group) -> usize {
-    let mut all = group.quorums.all().iter();
-    all.find(|index| !group.is_local(*index)).unwrap()
+    group.others().next().unwrap()
 }
 
 /// Its permits are for all writers of the node.

@@ -43,10 +43,8 @@ pub(super) struct Waiting {
 /// A retry of failed replicas.
 #[derive(Clone, Copy, Debug)]
 struct Retry {
-    at: Instant,
-    /// True once the replicas were asked again, at that time or sooner. Until then it is due, also
-    /// if an answer was handled a moment after its time.
-    fired: bool,
+    /// The time at which they are asked again; `None` once they were.
+    at: Option<Instant>,
     pause: Duration,
     until: Instant,
 }
@@ -107,15 +105,14 @@ impl Waiting {
         let (pause, until) = match self.retry {
             None => (self.times.first_retry, (now + self.times.retries).min(last)),
             // The pending retry covers this replica, too.
-            Some(retry) if !retry.fired => return false,
+            Some(retry) if retry.at.is_some() => return false,
             Some(retry) => ((2 * retry.pause).min(self.times.longest_retry), retry.until),
         };
         if now >= until {
             return true;
         }
         self.retry = Some(Retry {
-            at: now + pause,
-            fired: false,
+            at: Some(now + pause),
             pause,
             until,
         });
@@ -140,8 +137,7 @@ impl Waiting {
     /// Returns until when an answer is awaited, which may be over; `None` if none is to be expected.
     pub fn until(&mut self, replicas: &Replicas<'_>) -> Option<Instant> {
         self.enter(replicas.round);
-        let retry = self.retry.filter(|retry| !retry.fired);
-        let retry = retry.map(|retry| retry.at);
+        let retry = self.retry.and_then(|retry| retry.at);
         if replicas.open.is_empty() && retry.is_none() {
             return None;
         }
@@ -179,7 +175,7 @@ impl Waiting {
         // The failed replicas are asked again now, and may fail again.
         self.forget_failures();
         if let Some(retry) = &mut self.retry {
-            retry.fired = true;
+            retry.at = None;
         }
         if now >= self.patient_until {
             self.patience = (2 * self.patience).min(self.times.longest_patience);

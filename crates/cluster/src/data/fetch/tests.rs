@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::cluster::Cluster;
 use crate::data::options::WriteOptions;
-use crate::data::tests::{LATENCY, fetches, limit};
+use crate::data::tests::{LATENCY, fetches, limit, measure};
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::node::wire::RowCall;
@@ -58,8 +58,7 @@ async fn lacking(rows: &[(&'static str, usize)]) -> (World, Vec<Vec<BlockRef>>) 
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
     world.network.end_all_cuts();
-    world.nodes[2].metadata(&key("absent")).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    measure(&world).await;
     (world, all)
 }
 

@@ -86,8 +86,8 @@ impl Data {
                 (index, copied.await)
             }
         };
-        // A replica that lacks the version fetches its blocks first, at a kilobyte a millisecond or
-        // faster. If it was not awaited, the change would be tried again too soon.
+        // A replica that lacks the version fetches its blocks first. It gets a millisecond for each
+        // kilobyte. If it was not awaited, the change would be tried again too soon.
         let blocks = version
             .value
             .iter()

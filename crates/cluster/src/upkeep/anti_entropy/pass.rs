@@ -34,7 +34,8 @@ pub(super) struct Pass {
     pub options: AntiEntropyOptions,
     /// This node's own incarnation.
     own: u64,
-    /// True once a row has come. One that was not newer after all may be listed in each pass.
+    /// True once a row has come. A row that was not newer after all does not count: it may be listed
+    /// in each pass.
     pub moves_on: AtomicBool,
 }
 

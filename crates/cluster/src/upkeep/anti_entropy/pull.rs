@@ -118,6 +118,7 @@ impl Pass {
             return tried;
         }
         let address = self.own_address(key.partition);
+        // Tries here once more: the row that points to it may have come in the same unit.
         self.upkeep.apply(address, key, offer.clone(), CLASS).await
     }
 
@@ -148,7 +149,7 @@ impl Pass {
                         let again = self.upkeep.throttle.run(self.try_here(key, &offer)).await;
                         self.with_pointing(key, &offer, again).await?
                     }
-                    Err(error) => return self.give_up(key, stamp, error).await,
+                    Err(error) => return self.give_up(key, stamp, error).await.map(|()| true),
                 }
             }
             (applied, _) => applied?,
@@ -173,14 +174,14 @@ impl Pass {
     /// Handles a version whose blocks cannot be brought here, for the reason `error`. Usually the row
     /// waits. But if a quorum goes on without the version, its write was never acknowledged; and if the
     /// node that holds it has lost its blocks, no other replica can ever store it. Settling overwrites
-    /// it then, or the replicas would differ for ever. Returns true: the row is here, or was overwritten.
-    async fn give_up(&self, key: &RowKey, stamp: Stamp, error: Error) -> Result<bool, Error> {
+    /// it then, or the replicas would differ for ever.
+    async fn give_up(&self, key: &RowKey, stamp: Stamp, error: Error) -> Result<(), Error> {
         if !self.may_settle(key, stamp)? {
             return Err(error);
         }
         let of_quorum = self.upkeep.read_whole(key, true).await?;
         if !self.is_behind(key, stamp).await? {
-            return Ok(true);
+            return Ok(());
         }
         if of_quorum.stamp >= stamp || !self.is_lost_there(key, stamp).await? {
             return Err(error);
@@ -188,7 +189,7 @@ impl Pass {
         self.upkeep.settle(key).await?;
         let key = key.key.escape_ascii();
         tracing::info!(%key, "a write that was never acknowledged and whose blocks are lost was overwritten");
-        Ok(true)
+        Ok(())
     }
 
     /// Returns true if it makes sense to settle a row because of a version of this stamp. All replicas must

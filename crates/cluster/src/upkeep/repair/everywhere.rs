@@ -274,8 +274,8 @@ fn space(disks: &[DiskStatus]) -> DiskSpace {
     space
 }
 
-/// Returns what this node has to fetch, by node. A pass that failed or left rows may have counted all
-/// partitions down to 0, or none up.
+/// Returns what this node has to fetch, by node. The counts alone do not tell: a pass that failed may
+/// have counted no partition, and one that left rows has counted them down to 0.
 fn lagging(peers: Vec<PeerStatus>) -> Vec<Lagging> {
     let peers = peers.into_iter();
     let differ = peers.filter(|peer| peer.away || peer.partitions > 0 || peer.trouble.is_some());

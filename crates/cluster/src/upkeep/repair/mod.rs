@@ -60,7 +60,7 @@ pub use scrub::ScrubStatus;
 const FETCHES: usize = 2;
 /// The time between two looks at the queue when nothing new comes.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The most blocks that cannot be repaired and are listed one by one.
+/// The most blocks that are listed one by one because they cannot be repaired.
 const MAX_TOLD: usize = 20;
 
 /// The state of repairs on this node.
@@ -203,8 +203,8 @@ impl Upkeep {
     }
 
     /// Notes that the rows of blocks cannot be looked up. Otherwise these blocks would seem to be
-    /// on their way for as long as that lasts. It counts as a repair that failed only if it lasts
-    /// long: a scrub would pass over all further damage.
+    /// on their way for as long as that lasts. Until many look-ups in a row have failed, the blocks
+    /// still wait for their first attempt: otherwise a scrub would pass over all further damage.
     fn note_not_found(&self, due: &[(BlockHash, Option<PartitionId>)], error: &Error) {
         let (now_ms, mut queue) = (self.now_ms(), self.repair.queue());
         for (hash, _) in due {

@@ -8,7 +8,7 @@ use archipel_storage::RowKey;
 use crate::error::Error;
 use crate::upkeep::Upkeep;
 
-/// The most rows that reads found and that are repaired at once. Further ones are found again.
+/// The most rows that are repaired at once after reads found them damaged. Others are found again.
 const AT_ONCE: usize = 16;
 
 impl Upkeep {

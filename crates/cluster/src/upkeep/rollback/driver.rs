@@ -23,7 +23,7 @@ use crate::node::wire::method;
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::AntiEntropyOptions;
 
-/// The time between two looks for work, and that while the other stores have not answered.
+/// The time between two looks for work; the second one while the other stores have not answered.
 const TICK: Duration = Duration::from_secs(1);
 const TICK_UNPROVEN: Duration = Duration::from_millis(250);
 /// After this time fewer than half of the other stores are enough, if the rest is suspected.

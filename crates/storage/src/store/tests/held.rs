@@ -12,7 +12,7 @@ use crate::engine::{
     Direction, Durability, Edit, Engine, KeyRange, ReadTxn, Result, Tree, Visitor, WriteTxn,
 };
 
-/// The look of a test at the engine after each commit or sync, before anything else happens.
+/// Called after each commit or sync, before anything else happens.
 pub type Watch = Box<dyn Fn(&MemoryEngine) + Send + Sync>;
 
 pub struct HeldEngine {

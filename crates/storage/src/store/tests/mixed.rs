@@ -1,4 +1,4 @@
-//! The view of readers on a batch with durable and buffered transactions.
+//! Reads beside a batch with durable and buffered transactions.
 
 use std::sync::atomic::Ordering;
 

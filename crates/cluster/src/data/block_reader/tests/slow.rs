@@ -4,17 +4,7 @@ use archipel_net::simulated::Link;
 
 use super::*;
 use crate::World;
-use crate::data::tests::{fetches, limit};
-
-/// Lets the last node know how far the others are.
-async fn measure(world: &World) {
-    let absent = RowKey {
-        partition: PartitionId(0),
-        key: Bytes::from_static(b"absent"),
-    };
-    world.nodes[2].metadata(&absent).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-}
+use crate::data::tests::{fetches, limit, measure};
 
 /// Lets what the other nodes send to the last one arrive at a rate.
 async fn slow(world: &World, bytes_per_second: u64) {
@@ -35,12 +25,7 @@ async fn lacked_by_the_second(contents: &[Vec<u8>]) -> (World, Vec<BlockRef>) {
 
 /// Moves the first node nearer to the last one than the second is.
 async fn bring_nearer(world: &World) {
-    let near = Link {
-        latency: Duration::from_millis(15),
-        ..Link::default()
-    };
-    world.network.set_link(world.ids[0], world.ids[2], near);
-    world.network.set_link(world.ids[2], world.ids[0], near);
+    world.move_away(0, Duration::from_millis(15));
     measure(world).await;
 }
 
