@@ -6,7 +6,6 @@ use archipel_api::admin::types::{Explain, Explanation, KeyInfo};
 use askama::Template;
 use axum::extract::{Query, State};
 use http::{Method, StatusCode};
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::App;
@@ -15,6 +14,7 @@ use crate::fault::Fault;
 use crate::page::{Frame, Shown};
 use crate::render::html;
 use crate::request::User;
+use crate::tags;
 
 /// Actions that the form offers. Others can be typed.
 const ACTIONS: [&str; 10] = [
@@ -29,9 +29,6 @@ const ACTIONS: [&str; 10] = [
     "s3:PutObjectRetention",
     "s3:BypassGovernanceRetention",
 ];
-
-/// The characters that have escapes in the field of a resource.
-const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// An access check: may this key do this to that?
 #[derive(Default, Deserialize)]
@@ -64,7 +61,7 @@ impl AccessPage {
     fn escaped(&self) -> Option<String> {
         let resource = &self.check.resource;
         let has_controls = resource.contains(char::is_control);
-        has_controls.then(|| utf8_percent_encode(resource, ESCAPED).to_string())
+        has_controls.then(|| tags::encode(resource, false))
     }
 }
 
@@ -76,9 +73,10 @@ pub async fn show(
     Query(mut check): Query<AccessCheck>,
 ) -> Shown {
     if !check.escaped.is_empty() {
-        let resource = percent_decode_str(&check.escaped).decode_utf8();
-        let wrong = |_| Fault::invalid("the escapes of the resource are no text");
-        check.resource = resource.map_err(wrong)?.into_owned();
+        let wrong = || {
+            Fault::invalid("the escapes of the resource are wrong: write %25 for a percent sign")
+        };
+        check.resource = tags::decode(&check.escaped).ok_or_else(wrong)?;
     }
     let needed = [&check.key, &check.action, &check.resource];
     let answer = match needed.iter().all(|part| !part.trim().is_empty()) {

@@ -42,9 +42,7 @@ impl PoliciesPage {
 
     /// Returns how many have a policy; nothing if that is not known.
     fn holders(&self, policy: &PolicyInfo) -> String {
-        let holders = [&policy.users, &policy.groups, &policy.roles];
-        let counts = holders.iter().map(|names| names.as_ref().map(Vec::len));
-        let count: Option<usize> = counts.sum();
+        let count = policy.holders();
         count.map_or_else(String::new, |count| count.to_string())
     }
 }

@@ -56,7 +56,7 @@ pub fn write(tags: &[NameValue]) -> String {
 }
 
 /// Encodes what a line cannot hold as it is. Only a value may hold `=`.
-fn encode(text: &str, is_name: bool) -> String {
+pub(crate) fn encode(text: &str, is_name: bool) -> String {
     let last = text.chars().count().saturating_sub(1);
     let mut encoded = String::new();
     for (place, c) in text.chars().enumerate() {
@@ -78,7 +78,7 @@ fn encode(text: &str, is_name: bool) -> String {
 }
 
 /// Reads what [`encode`] wrote; `None` if a `%` does not begin an encoded character.
-fn decode(text: &str) -> Option<String> {
+pub(crate) fn decode(text: &str) -> Option<String> {
     let mut codes = text.split('%').skip(1);
     let is_code = |code: &str| {
         let digits = code.get(..2);

@@ -109,25 +109,27 @@ impl Model {
         expiry.wake.notify_one();
     }
 
-    /// Applies no more rules on this node until the next day, or until a walk is asked for. Returns
-    /// false if no walk runs.
-    pub fn stop_expiry(&self) -> bool {
+    /// Applies no more rules on this node until the next day, or until a walk is asked for. Does
+    /// nothing if no walk runs or waits: the one that is due would not begin.
+    pub fn stop_expiry(&self) {
         let expiry = &self.inner.expiry;
         let now = self.now_ms();
-        let day = now / self.day_ms();
+        // Held until the end, so that the walk does not end in between.
+        let mut status = expiry.status.lock();
         let mut asked = expiry.asked.lock();
         let waited = asked.answered < asked.walks;
-        asked.stopped = Some((day, asked.walks));
+        if !status.running && !waited {
+            return;
+        }
+        asked.stopped = Some((now / self.day_ms(), asked.walks));
         asked.answered = asked.walks;
         drop(asked);
-        let mut status = expiry.status.lock();
         if waited && !status.running {
             // The walk that never began is the last one, and was not through.
             (status.parts, status.parts_done) = (status.parts.max(1), 0);
             (status.began_ms, status.ended_ms) = (now, now);
             status.trouble = None;
         }
-        status.running
     }
 
     /// Returns true if nothing more is to be walked today.

@@ -159,11 +159,7 @@ pub(super) async fn start_lifecycle(State(admin): State<Arc<Admin>>) -> Accepted
     responses((status = 200, description = "Lifecycle rules on this node", body = LifecycleInfo)),
 )]
 pub(super) async fn stop_lifecycle(State(admin): State<Arc<Admin>>) -> Json<LifecycleInfo> {
-    let now = admin.model.expiry_status();
-    // Else the walk that is due would not begin.
-    if now.running || now.waiting {
-        admin.model.stop_expiry();
-    }
+    admin.model.stop_expiry();
     lifecycle(State(admin)).await
 }
 

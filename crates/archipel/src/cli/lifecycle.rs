@@ -3,7 +3,7 @@
 use archipel_api::admin::types::LifecycleInfo;
 use clap::Subcommand;
 
-use super::progress::{HeldUp, LOOK, PATIENCE, Progress, bar};
+use super::progress::{HeldUp, LOOK, PATIENCE, Progress, bar, suffix};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
@@ -54,12 +54,11 @@ async fn walked(target: &Target, client: &Client, started: LifecycleInfo) -> Res
         // The counts are those of the walk before until this one begins.
         let done = if info.running { info.parts_done } else { 0 };
         let removed = info.expired_objects + info.expired_versions + info.expired_markers;
-        let trouble = info.trouble.as_ref().map(|why| format!("; {why}"));
         progress.show(&format!(
             "{} {done} of {} parts, {removed} removed since the start of the server{}",
             bar(done, info.parts),
             info.parts,
-            trouble.unwrap_or_default()
+            suffix(info.trouble.as_deref())
         ));
         tokio::time::sleep(LOOK).await;
         info = client.get("/v1/lifecycle").await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use archipel_api::admin::types::{OperationInfo, OperationKind, OperationState};
 use clap::Subcommand;
 
-use super::progress::{HeldUp, LOOK, PATIENCE, PATIENCE_WITH_DATA, Progress, bar};
+use super::progress::{HeldUp, LOOK, PATIENCE, PATIENCE_WITH_DATA, Progress, bar, suffix};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure, path, query};
@@ -94,9 +94,9 @@ async fn follow(client: &Client, route: &str) -> Result<OperationInfo, Failure> 
     let one = loop {
         let told: Result<OperationInfo, Failure> = client.get(route).await;
         let (is_stuck, is_missed) = (may_go_on(&told), is_missed(&told, seen.is_some()));
-        let gets_on = is_stuck && gets_on(&told, seen.as_ref());
+        let is_held_up = is_missed || (is_stuck && !gets_on(&told, seen.as_ref()));
         let kind = told.as_ref().ok().or(seen.as_ref()).map(|one| one.kind);
-        let is_over = held_up.note((is_stuck || is_missed) && !gets_on, patience_with(kind));
+        let is_over = held_up.note(is_held_up, patience_with(kind));
         match told {
             Ok(one) if one.state == OperationState::Running => seen = Some(one),
             Ok(one) if is_stuck && !is_over => seen = Some(one),
@@ -171,8 +171,7 @@ fn is_lost(now: &OperationInfo) -> bool {
 /// Describes an operation that is waited for in a line.
 fn line(one: &OperationInfo) -> String {
     let bar = one.all.map(|all| format!("{} ", bar(one.done, all)));
-    let trouble = one.trouble.as_ref().map(|why| format!("; {why}"));
-    let (bar, trouble) = (bar.unwrap_or_default(), trouble.unwrap_or_default());
+    let (bar, trouble) = (bar.unwrap_or_default(), suffix(one.trouble.as_deref()));
     format!("{} {bar}{}{trouble}", one.id, progress(one))
 }
 
@@ -182,13 +181,13 @@ fn failure(one: &OperationInfo) -> Option<String> {
     let (id, trouble) = (&one.id, one.trouble.as_deref());
     match (one.state, one.problems, trouble) {
         (OperationState::Idle | OperationState::Done, 0, None) => None,
-        // The trouble is all that counts as a problem, or the one that holds it up.
+        // If it is stuck, the trouble says why. Otherwise no problems were counted.
         (OperationState::Stuck, ..) | (_, 0, _) => {
             let why = trouble.unwrap_or("for no known reason");
             Some(format!("{id} is {}: {why}", one.state.name()))
         }
         (_, problems, _) => {
-            let trouble = trouble.map(|why| format!("; {why}")).unwrap_or_default();
+            let trouble = suffix(trouble);
             let told_by = match one.kind {
                 OperationKind::Lifecycle | OperationKind::KeyringRotation => "the server's log",
                 _ => "archipel repair",

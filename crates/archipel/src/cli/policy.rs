@@ -265,9 +265,7 @@ fn list(target: &Target, policies: &[PolicyInfo]) -> Result<(), Failure> {
             true => "built in".to_owned(),
             false => table::age(policy.created_ms),
         };
-        let holders = [&policy.users, &policy.groups, &policy.roles];
-        let counts = holders.iter().map(|names| names.as_ref().map(Vec::len));
-        let count: Option<usize> = counts.sum();
+        let count = policy.holders();
         let count = count.map_or_else(unknown, |count| count.to_string());
         [policy.name.clone(), age, count, policy.description.clone()]
     })

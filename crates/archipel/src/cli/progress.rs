@@ -72,6 +72,11 @@ impl Progress {
     }
 }
 
+/// Returns the end of a line that tells what holds work up, if something does.
+pub fn suffix(trouble: Option<&str>) -> String {
+    trouble.map(|why| format!("; {why}")).unwrap_or_default()
+}
+
 /// Counts for how long the work that a command waits for is held up.
 #[derive(Default)]
 pub struct HeldUp {

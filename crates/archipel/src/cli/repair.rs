@@ -104,8 +104,8 @@ fn is_busy(
     }
     // A node that was away then did not begin. If one reads now, it is a scheduled scrub, which may
     // take weeks.
-    let mut took_part = started.nodes.iter().filter(|began| began.away.is_none());
-    let took_part = took_part.any(|began| began.node == node.node);
+    let mut began = started.nodes.iter();
+    let took_part = began.any(|began| began.node == node.node && began.away.is_none());
     (took_part && node.scrub.running) || node.repair.waiting > node.repair.stuck
 }
 

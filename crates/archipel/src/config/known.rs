@@ -61,8 +61,8 @@ pub fn is_known(path: &str) -> bool {
 
 /// Returns true if the setting with this path is a section or a list.
 pub fn holds_several(path: &str) -> bool {
-    let mut known = KNOWN.iter().filter(|known| known.path == path);
-    known.any(|known| known.holds_several)
+    let mut known = KNOWN.iter();
+    known.any(|known| known.path == path && known.holds_several)
 }
 
 /// Returns the known path that is nearest to an unknown one, if its last name is like that one's.

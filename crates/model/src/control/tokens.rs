@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use archipel_base::{boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
+use archipel_storage::Value;
 use archipel_storage::engine::Durability;
 
 use super::keys::random_text;
@@ -111,19 +112,12 @@ impl Model {
     ) -> Result<Arc<AdminToken>, Error> {
         let key = rowkeys::admin_token(id);
         let now_ms = self.now_ms();
-        let how = WriteOptions::durable(Durability::Fsync);
-        self.cluster()
-            .update(&key, how, move |current| {
-                match current.map(|value| token::decode(&value.metadata)) {
-                    Some(Ok(mut token)) => match change.apply(&mut token, now_ms) {
-                        Ok(()) => Decision::Write(Some(row(codec::encode(&token)))),
-                        Err(error) => Decision::Abort(error),
-                    },
-                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
-                    None => Decision::Abort(Error::NoSuchToken),
-                }
-            })
-            .await??;
+        let read = |current: Option<&Value>| match current {
+            Some(value) => token::decode(&value.metadata).map_err(damaged_row),
+            None => Err(Error::NoSuchToken),
+        };
+        let change = |token: &mut AdminToken| change.apply(token, now_ms);
+        self.rewrite(&key, read, change).await?;
         let metadata = self.changed(&key).await?.ok_or(Error::NoSuchToken)?;
         token::decode(&metadata).map(Arc::new).map_err(damaged_row)
     }

@@ -68,9 +68,8 @@ pub(crate) fn object_context(row: &RowKey) -> &[u8] {
 }
 
 /// A change of the encryption of new objects of a bucket. A field that is `None` changes nothing: a
-/// change of the default lifts no block, and a block changes no default. To turn the default off
-/// also forgets the S3 Bucket Key and that nothing is blocked, so that the bucket is as if nothing had
-/// been set.
+/// change of the default lifts no block, and a block changes no default. Turning the default off also
+/// forgets the S3 Bucket Key, and the statement that nothing is blocked. A block stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefaultEncryption {
     /// True if they are encrypted by a key of the ring.

@@ -121,6 +121,15 @@ async fn a_walk_waits_from_the_request_to_its_beginning() {
 }
 
 #[tokio::test]
+async fn a_stop_without_a_walk_does_not_keep_the_next_one_from_its_beginning() {
+    let (model, _wall) = model().await;
+    model.stop_expiry();
+    set(&model, vec![rule("old/", Expiration::Days(2))]).await;
+    expire(&model, &mut Progress::default()).await;
+    assert!(model.expiry_status().parts_done > 0);
+}
+
+#[tokio::test]
 async fn objects_vanish_at_the_midnight_after_their_days() {
     let (model, wall) = model().await;
     let progress = &mut Progress::default();

@@ -381,8 +381,9 @@ class Archipel:
     def wait_for_operation(self, id: str, timeout_s: float = 3600, every_s: float = 0.5) -> OperationInfo:
         """Waits until a long operation runs no more. Raises `TimeoutError` if it still does.
 
-        Look at `problems` and `trouble` of what it returns: an operation that cannot go on is `stuck`. Some go on by
-        themselves, so the wait ends only once they were stuck for as long as `archipel operation wait` is patient.
+        Look at `problems` and `trouble` of what it returns: an operation that cannot go on is `stuck`. Layout changes
+        have 10 minutes without progress to go on by themselves, anti-entropy and lifecycle rules 30 seconds, within
+        `timeout_s`.
         """
         end = time.monotonic() + timeout_s
         since = 0.0

@@ -138,7 +138,7 @@ async fn grants_change_only_what_is_named() {
 
 /// A change that was made is answered also if its node can tell no more of the key or policy.
 #[tokio::test]
-async fn what_is_not_known_after_a_change_is_absent() {
+async fn fields_that_are_unknown_after_a_change_are_absent() {
     let admin = admin().await;
     let key = admin.model.create_access_key("key").await.unwrap();
     let shown = |told| serde_json::to_value(told).unwrap();

@@ -194,7 +194,7 @@ pub struct ProgressInfo {
     pub partitions: u32,
     /// The number of them that are done.
     pub done: u32,
-    /// The number of rows that were moved.
+    /// The number of rows that were looked at.
     pub rows: u64,
     /// The reason why the change is stuck, if it is.
     pub trouble: Option<String>,

@@ -148,6 +148,15 @@ pub struct PolicyInfo {
     pub roles: Option<Vec<String>>,
 }
 
+impl PolicyInfo {
+    /// Returns the number of users, groups and roles that it is attached to, if that is known.
+    pub fn holders(&self) -> Option<usize> {
+        let all = [&self.users, &self.groups, &self.roles];
+        let counts = all.into_iter().map(|names| names.as_ref().map(Vec::len));
+        counts.sum()
+    }
+}
+
 /// `POST /v1/policies`
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

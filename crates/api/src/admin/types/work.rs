@@ -58,7 +58,7 @@ pub enum OperationState {
     Running,
     /// It has ended.
     Done,
-    /// It cannot go on.
+    /// It cannot go on now. Some operations do so later, by themselves.
     Stuck,
     /// The node does not answer.
     Unknown,

@@ -3,7 +3,7 @@
 use archipel_api::admin::types::{LayoutInfo, ProgressInfo};
 
 use super::show;
-use crate::cli::progress::{HeldUp, LOOK, PATIENCE_WITH_DATA, Progress, bar};
+use crate::cli::progress::{HeldUp, LOOK, PATIENCE_WITH_DATA, Progress, bar, suffix};
 use crate::cli::target::Target;
 use crate::client::{Client, Failure};
 
@@ -29,13 +29,13 @@ pub async fn moved(target: &Target, client: &Client) -> Result<(), Failure> {
     trouble.map_or(Ok(()), |why| {
         let minutes = PATIENCE_WITH_DATA.as_secs() / 60;
         Err(Failure::new(format!(
-            "no data was seen to move for {minutes} minutes: {why}; the change goes on by itself once that is over, and archipel layout wait \
+            "nothing was seen to go on for {minutes} minutes: {why}; the change goes on by itself once that is over, and archipel layout wait \
              waits for it"
         )))
     })
 }
 
-/// Returns how far a change is: the partitions that are done, and the rows that were moved.
+/// Returns how far a change is: the partitions that are done, and the rows that were looked at.
 fn far(progress: &ProgressInfo) -> (u32, u64) {
     (progress.done, progress.rows)
 }
@@ -50,8 +50,7 @@ fn is_held_up(progress: &ProgressInfo, before: Option<(u32, u64)>) -> bool {
 fn moving_line(progress: &ProgressInfo) -> String {
     let done = bar(progress.done.into(), progress.partitions.into());
     let (version, rows) = (progress.to_version, progress.rows);
-    let trouble = progress.trouble.as_ref().map(|why| format!("; {why}"));
-    let trouble = trouble.unwrap_or_default();
+    let trouble = suffix(progress.trouble.as_deref());
     format!("layout {version} {done} {rows} rows{trouble}")
 }
 
