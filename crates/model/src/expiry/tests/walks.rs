@@ -44,3 +44,42 @@ async fn a_walk_without_anything_to_do_leaves_nothing() {
         assert_eq!((status.parts, status.parts_done), expected);
     }
 }
+
+#[tokio::test]
+async fn a_walk_waits_from_the_request_to_its_beginning() {
+    let (model, _wall) = model().await;
+    let progress = &mut Progress::default();
+    let waits = || model.expiry_status().waiting;
+    assert!(!waits());
+    model.start_expiry();
+    assert!(waits());
+    expire(&model, progress).await;
+    assert!(!waits(), "without rules there is nothing to walk");
+    set(&model, vec![rule("old/", Expiration::Days(2))]).await;
+    expire(&model, progress).await;
+    let ended = model.expiry_status();
+    assert!(ended.parts_done > 0);
+    model.start_expiry();
+    assert!(waits());
+    expire(&model, progress).await;
+    assert!(!waits());
+    assert_eq!(
+        model.expiry_status().parts_done,
+        ended.parts_done,
+        "walked again"
+    );
+    model.start_expiry();
+    model.stop_expiry();
+    assert!(!waits(), "cancelled");
+    let cancelled = model.expiry_status();
+    assert!(cancelled.parts_done < cancelled.parts, "it is not through");
+}
+
+#[tokio::test]
+async fn a_stop_without_a_walk_does_not_keep_the_next_one_from_its_beginning() {
+    let (model, _wall) = model().await;
+    model.stop_expiry();
+    set(&model, vec![rule("old/", Expiration::Days(2))]).await;
+    expire(&model, &mut Progress::default()).await;
+    assert!(model.expiry_status().parts_done > 0);
+}
