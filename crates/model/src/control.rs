@@ -162,7 +162,9 @@ impl Model {
         self.cluster()
             .update(&row, how, move |current| delete_if(current, id, token))
             .await??;
-        self.changed(&row).await?;
+        // The cache drops the bucket at once, even if the row cannot be read again.
+        self.control().remove(&row.key)?;
+        self.tell_changed(&row).await;
         self.drop_aliases(bucket).await;
         self.wake_gc();
         Ok(())

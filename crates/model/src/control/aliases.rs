@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use archipel_base::{boxed, codec};
 use archipel_cluster::{Decision, WriteOptions};
-use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 
 use super::row;
@@ -100,15 +99,6 @@ impl Model {
         }
         self.tell_changed(&rowkeys::bucket(name)).await;
         Ok(bucket)
-    }
-
-    /// Reads the changed row of a name into the cache, and notifies the other nodes. The change was
-    /// made, also if this node cannot read the row: then it is like a node that the notice did not
-    /// reach. A client that heard of a failure would remove the name again, and not find it.
-    async fn tell_changed(&self, row: &RowKey) {
-        if let Err(error) = self.changed(row).await {
-            tracing::debug!(%error, "the row of a changed name cannot be read");
-        }
     }
 
     /// Makes a free name an alias.

@@ -326,6 +326,15 @@ impl Model {
         self.announce(row).await.0
     }
 
+    /// Reads a changed row into the cache, and notifies the other nodes. The change was made, also if
+    /// this node cannot read the row: then it is like a node that the notice did not reach. A client
+    /// that heard of a failure would do it again and find it done, or never learn a secret.
+    pub(super) async fn tell_changed(&self, row: &RowKey) {
+        if let Err(error) = self.changed(row).await {
+            tracing::debug!(%error, "a changed row cannot be read");
+        }
+    }
+
     /// Reads a changed row into the cache, and notifies the other nodes. Returns the row's
     /// metadata, and the nodes that did not confirm that they know of the change.
     pub(crate) async fn announce(

@@ -86,7 +86,7 @@ impl Model {
         let value = row(key.row());
         self.put_if_absent(row_key.clone(), value, Error::AccessKeyExists)
             .await?;
-        self.changed(&row_key).await?;
+        self.tell_changed(&row_key).await;
         Ok(Arc::new(key))
     }
 

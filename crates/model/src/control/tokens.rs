@@ -95,7 +95,7 @@ impl Model {
         let exists = Error::Internal("a random id is taken".into());
         self.put_if_absent(key.clone(), row(codec::encode(&token)), exists)
             .await?;
-        self.changed(&key).await?;
+        self.tell_changed(&key).await;
         let text = token.text(&secret);
         Ok((Arc::new(token), text))
     }
@@ -147,7 +147,7 @@ impl Model {
             // The cache drops the token at once, even if the row cannot be read again.
             self.control().remove(&key.key)?;
         }
-        let _ = self.changed(&key).await;
+        self.tell_changed(&key).await;
         deleted?
     }
 }

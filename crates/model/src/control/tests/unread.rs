@@ -1,10 +1,12 @@
-//! Names that were added or removed by a node that cannot read the row again. The change was made, and
-//! is told so: a client that hears of a failure would remove the name again, and not find it.
+//! Changes by a node that cannot read the row again. The change was made, and is told so: a client
+//! that hears of a failure would make it again and not find what it changes, or never learn a secret.
 
 use std::future::poll_fn;
 use std::pin::pin;
 
 use super::*;
+use crate::identity::NewKey;
+use crate::{NewToken, TokenScope};
 
 const NAME: &str = "www.example.org";
 
@@ -63,4 +65,42 @@ async fn name_is_told_as_removed() {
     cut_off_in(&world, &model, 1, removed).await.unwrap();
     other.refresh_all().await.unwrap();
     assert!(other.bucket(NAME).unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn key_and_token_are_told_with_their_secrets() {
+    let (world, model, other) = two(false).await;
+    // The first read looks for a user of that name.
+    let created = model.create_key(NewKey::default());
+    let key = cut_off_in(&world, &model, 2, created).await.unwrap();
+    other.refresh_all().await.unwrap();
+    assert!(other.access_key(&key.id).unwrap().is_some());
+
+    let (world, model, other) = two(false).await;
+    let scope = TokenScope {
+        resource: "buckets".into(),
+        write: false,
+        bucket: None,
+    };
+    let created = model.create_admin_token(NewToken {
+        name: "token".into(),
+        scopes: vec![scope],
+        expires_ms: None,
+    });
+    let (token, secret) = cut_off_in(&world, &model, 1, created).await.unwrap();
+    other.refresh_all().await.unwrap();
+    let admitted = other.admit_admin_token(secret.expose()).await.unwrap();
+    assert_eq!(admitted, Some(token));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bucket_is_told_as_deleted_and_is_gone_here() {
+    let (world, model, other) = two(false).await;
+    let bucket = model.bucket("bucket").unwrap().unwrap();
+    // The first read is that of the token.
+    let deleted = model.delete_to_the_end(&bucket);
+    cut_off_in(&world, &model, 2, deleted).await.unwrap();
+    assert!(model.bucket("bucket").unwrap().is_none());
+    other.refresh_all().await.unwrap();
+    assert!(other.bucket("bucket").unwrap().is_none());
 }
