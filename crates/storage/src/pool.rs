@@ -83,6 +83,9 @@ pub struct Pool {
     scratch: Option<Arc<Scratch>>,
     /// Bounds the jobs on scratch files, so that clients that stall never fill the queue.
     parking: Arc<Semaphore>,
+    /// Bounds the jobs that read blocks, so that thousands of clients that ask for much do not fill
+    /// the queue.
+    reading: Arc<Semaphore>,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -136,6 +139,7 @@ impl Pool {
             memory: Memory::new(options.buffer_bytes, options.holdable_bytes),
             scratch: None,
             parking: Arc::new(Semaphore::new(PARKING_JOBS)),
+            reading: Arc::new(Semaphore::new(threads)),
         })
     }
 
@@ -157,6 +161,7 @@ impl Pool {
             memory: Memory::unbounded(),
             scratch: None,
             parking: Arc::new(Semaphore::new(PARKING_JOBS)),
+            reading: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
         }
     }
 
@@ -212,8 +217,27 @@ impl Pool {
         R: Send + 'static,
         F: FnOnce() -> Result<R> + Send + 'static,
     {
+        self.run_in(&single.0, job).await
+    }
+
+    /// Runs a job that reads a block. As many of them are admitted at once as there are threads: a
+    /// short job waits for no more of them.
+    pub(crate) async fn run_read<R, F>(&self, job: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce() -> Result<R> + Send + 'static,
+    {
+        self.run_in(&self.reading, job).await
+    }
+
+    /// Runs `job` once it has one of the `places`, which it keeps until its end.
+    async fn run_in<R, F>(&self, places: &Arc<Semaphore>, job: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce() -> Result<R> + Send + 'static,
+    {
         // The semaphore is never closed.
-        let place = single.0.clone().acquire_owned().await.ok();
+        let place = places.clone().acquire_owned().await.ok();
         let job = move || {
             let done = job();
             drop(place);

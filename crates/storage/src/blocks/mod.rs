@@ -236,7 +236,7 @@ impl Blocks {
         let pinned = Pinned::new(self, block.hash);
         let len = block.len;
         let job = move || pinned.blocks.load(&pinned.hash, len);
-        let content = self.pool.run(job).await?;
+        let content = self.pool.run_read(job).await?;
         Ok(reservation.guard(content))
     }
 

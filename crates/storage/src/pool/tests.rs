@@ -56,6 +56,42 @@ async fn a_full_queue_makes_callers_wait() {
     assert_eq!(started.load(Ordering::SeqCst), 5);
 }
 
+/// Thousands of clients may ask for blocks at once. A short job that comes after them runs before most.
+#[tokio::test]
+async fn reads_of_blocks_leave_room_for_others() {
+    let pool = small();
+    let (open, opened) = mpsc::channel::<()>();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let note = |what: &'static str| {
+        let order = order.clone();
+        move || {
+            order.lock().push(what);
+            Ok(())
+        }
+    };
+    let reading = pool.clone();
+    let first = tokio::spawn(async move {
+        let job = move || {
+            let _ = opened.recv();
+            Ok(())
+        };
+        reading.run_read(job).await
+    });
+    let mut reads = Vec::new();
+    for _ in 0..5 {
+        let (pool, job) = (pool.clone(), note("read"));
+        reads.push(tokio::spawn(async move { pool.run_read(job).await }));
+    }
+    tokio::task::yield_now().await;
+    let short = tokio::spawn(pool.run(note("short")));
+    tokio::task::yield_now().await;
+    open.send(()).unwrap();
+    for job in [first, short].into_iter().chain(reads) {
+        job.await.unwrap().unwrap();
+    }
+    assert_eq!(order.lock()[0], "short");
+}
+
 /// The holder of a write transaction may wait for a sync while all threads wait for the holder.
 #[tokio::test]
 async fn a_deferred_job_runs_while_all_threads_are_blocked() {
