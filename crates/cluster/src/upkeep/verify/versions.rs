@@ -10,8 +10,7 @@ use archipel_base::{PartitionId, Stamp};
 use archipel_storage::engine::Flow;
 use archipel_storage::{Error, RowKey, RowMetadata, RowReader, VersionKind, VersionName};
 
-use super::message::{Findings, MAX_TOLD};
-use crate::layout::all_partitions;
+use super::message::Findings;
 use crate::node::floors;
 use crate::node::options::Hooks;
 use crate::register::Bounds;
@@ -20,54 +19,75 @@ use crate::upkeep::Upkeep;
 /// The number of kept rows that one read of the store looks at.
 const PAGE: usize = 4096;
 
-/// The findings of a read of one page.
-#[derive(Default)]
+/// A place in the order of all rows: a partition, and a key in it after which to go on.
+type Place = (PartitionId, Option<Vec<u8>>);
+
+/// The findings of one read. It may span many partitions, because most have few rows.
 struct Page {
-    problems: Vec<String>,
+    problems: Vec<(PartitionId, String)>,
     seen: usize,
-    next: Option<Vec<u8>>,
+    next: Option<Place>,
 }
 
 /// Verifies the kept versions of all partitions.
 pub(super) async fn versions(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error> {
     let hooks = upkeep.replica.hooks();
-    for partition in all_partitions() {
+    let mut next = Some((PartitionId(0), None));
+    while let Some(from) = next {
         if upkeep.verify.is_stopped() {
             return Ok(());
         }
-        let mut from: Option<Vec<u8>> = None;
-        loop {
-            let start = from.take();
-            let read = move |rows: &RowReader<'_>| read_page(rows, partition, start, hooks);
-            let page = upkeep.store().read(read).await?;
-            let epoch = upkeep.epoch();
-            if !epoch.is_some_and(|epoch| upkeep.is_here(&epoch, partition)) {
-                // A purge of the partition may be under way: objects' rows go first.
-                break;
-            }
-            let more = page.problems.len().saturating_sub(MAX_TOLD);
-            findings.problems += more as u64;
-            let told = page.problems.into_iter().take(MAX_TOLD);
-            told.for_each(|what| findings.problem(what));
-            match page.next {
-                Some(next) => from = Some(next),
-                None => break,
+        let read = move |rows: &RowReader<'_>| read_page(rows, from, hooks);
+        let page = upkeep.store().read(read).await?;
+        let epoch = upkeep.epoch();
+        let is_here = |partition| {
+            let epoch = epoch.as_ref();
+            epoch.is_some_and(|epoch| upkeep.is_here(epoch, partition))
+        };
+        for (partition, what) in page.problems {
+            // A purge of the partition may be under way: objects' rows go first.
+            if is_here(partition) {
+                findings.problem(what);
             }
         }
+        next = page.next;
     }
     Ok(())
 }
 
-fn read_page(
+fn read_page(rows: &RowReader<'_>, from: Place, hooks: Hooks) -> Result<Page, Error> {
+    let mut page = Page {
+        problems: Vec::new(),
+        seen: 0,
+        next: Some(from),
+    };
+    while page.seen < PAGE
+        && let Some((first, after)) = page.next.take()
+        && let Some(partition) = rows.next_partition(first)?
+    {
+        let after = after.filter(|_| partition == first);
+        let rest = read_partition(rows, partition, after, hooks, &mut page)?;
+        let following = || partition.0.checked_add(1);
+        page.next = match rest {
+            Some(key) => Some((partition, Some(key))),
+            None => following().map(|next| (PartitionId(next), None)),
+        };
+    }
+    Ok(page)
+}
+
+/// Looks at the rows of a partition after a key. Returns the last key if the page is full before
+/// the end.
+fn read_partition(
     rows: &RowReader<'_>,
     partition: PartitionId,
-    from: Option<Vec<u8>>,
+    after: Option<Vec<u8>>,
     hooks: Hooks,
-) -> Result<Page, Error> {
+    page: &mut Page,
+) -> Result<Option<Vec<u8>>, Error> {
     let bounds = floors::bounds(rows, partition, Bounds::without_floors(0, 0))?;
-    let mut page = Page::default();
-    let mut kept = Vec::new();
-    let start = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let (mut kept, mut last) = (Vec::new(), None);
+    let start = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     rows.scan_metadata(partition, &[], start, &mut |key, metadata| {
         page.seen += 1;
         let row = RowKey {
@@ -81,7 +101,7 @@ fn read_page(
         if page.seen < PAGE {
             return Ok(Flow::Continue);
         }
-        page.next = Some(key.to_vec());
+        last = Some(key.to_vec());
         Ok(Flow::Stop)
     })?;
     for (row, object, name, metadata) in kept {
@@ -92,10 +112,10 @@ fn read_page(
         if let Some(why) = wrong(name, &metadata, current.as_ref(), bounds.gone) {
             let key = row.key.escape_ascii();
             let what = format!("row {partition}/{key}: a kept version {why}");
-            page.problems.push(what);
+            page.problems.push((partition, what));
         }
     }
-    Ok(page)
+    Ok(last)
 }
 
 /// Returns what is wrong with a kept row beside its object's row, if anything is.
