@@ -88,6 +88,7 @@ proptest! {
         let at = at.index(sealed.len());
         sealed[at] ^= 1 << bit;
         prop_assert_eq!(open(&sealed, size, 0..size), Err(Unopened));
+        prop_assert_eq!(open_by(&key(1), &sealed, size, 0..size, sealed.len()), Err(Unopened));
         for segment in 0..size.div_ceil(SEGMENT_BYTES) {
             let start = segment * SEGMENT_BYTES;
             let range = start..(start + SEGMENT_BYTES).min(size);
@@ -111,6 +112,51 @@ proptest! {
         changed[at.index(wrapped.len())] ^= 1;
         prop_assert!(unwrap(&[3; 32], &context, &changed).is_none());
         prop_assert!(unwrap(&[3; 32], &context, &wrapped[1..]).is_none());
+    }
+}
+
+/// The memory of the result used to be that of the sealed bytes, with the tags and with what waits
+/// for the rest of its segment.
+#[test]
+fn memory_for_content_is_known_before_it_is_opened() {
+    let (segment, mib) = (SEGMENT_BYTES, 1 << 20);
+    for size in [
+        0,
+        1,
+        100,
+        segment,
+        segment + 1,
+        3 * segment,
+        20 * segment + 5,
+    ] {
+        let sealed = seal(&content(size), SEALED);
+        for pieces in [7 * segment / 5, SEALED - 1, SEALED, 4 * SEALED, mib] {
+            let all = 0..size as u64;
+            let (mut opener, _) = Opener::new(&key(1), size as u64, &all).unwrap();
+            for piece in sealed.chunks(pieces) {
+                let opens = opener.opens(piece.len());
+                let opened = opener.push(piece).unwrap();
+                let (length, capacity) = (opened.len(), opened.capacity());
+                assert_eq!([length, capacity], [opens; 2], "{size} by {pieces}");
+            }
+            assert_eq!(opener.finish(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn segments_that_are_lacking_open_together() {
+    let size = 5 * SEGMENT_BYTES;
+    let sealed = seal(&content(size), SEALED);
+    for held in [0, 1, SEALED - 17, SEALED - 16, SEALED - 15, SEALED - 1] {
+        let all = 0..size as u64;
+        let (mut opener, _) = Opener::new(&key(1), size as u64, &all).unwrap();
+        assert!(opener.push(&sealed[..held]).unwrap().is_empty());
+        let end = held + opener.lacks_for(4);
+        assert_eq!(end, 4 * SEALED);
+        let opened = opener.push(&sealed[held..end]).unwrap();
+        assert_eq!(opened, content(size)[..4 * SEGMENT_BYTES], "{held}");
+        assert_eq!(opener.lacks(), SEALED);
     }
 }
 

@@ -1,8 +1,12 @@
 //! Opens encrypted content on its way to a client.
 //!
 //! A segment must be in memory as a whole to be opened, and what it opens to waits for the client.
-//! While no memory can be held for that, the segment is parked as it is stored. It is then opened
-//! again for each small piece that the client takes, in memory that nothing else can use up.
+//! A few segments of a block are opened together while memory can be held for them, because each
+//! piece on its way to the client costs a hand-over and a write to its connection. Else they are
+//! opened one by one.
+//!
+//! While no memory can be held even for that, the segment is parked as it is stored. It is then
+//! opened again for each small piece that the client takes, in memory that nothing else can use up.
 
 use std::ops::Range;
 
@@ -14,6 +18,10 @@ use super::{Content, ObjectReader, slice};
 use crate::cipher::segments::{Opener, SEGMENT_BYTES, sealed_size};
 use crate::cipher::{CustomerKey, DataKey};
 use crate::error::Error;
+
+/// The most segments that are opened together. They are opened on an async thread, which must not
+/// be kept for long, and they should still be in the processor's cache when they are sent.
+const TOGETHER: usize = 4;
 
 /// The size of the pieces in which a parked segment is sent, in bytes. Each connection holds two or
 /// three of them.
@@ -86,19 +94,28 @@ impl Feeder {
             if self.share.is_none() && self.parked.is_none() {
                 self.share = pool.try_hold(4 * SEGMENT_BYTES);
             }
+            if self.share.is_some() {
+                let several = opener.lacks_for(TOGETHER).min(stored.len());
+                let opens = opener.opens(several);
+                let memory = (opens > SEGMENT_BYTES).then(|| pool.try_hold(opens));
+                let memory = memory.flatten();
+                let take = memory.as_ref().map_or(opener.lacks(), |_| several);
+                let now = stored.split_to(take.clamp(1, stored.len()));
+                let opened = opener.push(&now).map_err(|_| not_opened());
+                let piece = self.or_fail(opened).await?;
+                if !piece.is_empty() {
+                    let piece = match memory {
+                        Some(memory) => memory.guard(piece),
+                        None => piece.into(),
+                    };
+                    self.sender.send(Ok(piece)).await.map_err(|_| Stop)?;
+                }
+                continue;
+            }
             let wanted = opener.lacks();
             let parked = self.parked.as_ref().map_or(0, Staged::len);
             let lacks = wanted.saturating_sub(parked);
             let now = stored.split_to(lacks.clamp(1, stored.len()));
-            if self.share.is_some() {
-                let opened = opener.push(&now).map_err(|_| not_opened());
-                let piece = self.or_fail(opened).await?;
-                if !piece.is_empty() {
-                    let sent = self.sender.send(Ok(piece.into())).await;
-                    sent.map_err(|_| Stop)?;
-                }
-                continue;
-            }
             let mut segment = self.parked.take().unwrap_or_else(|| pool.stage());
             let extended = segment.extend(now).await;
             self.or_fail(extended).await?;

@@ -37,7 +37,8 @@ pub(super) struct Feeder {
     pub key: Option<DataKey>,
     /// Opens what is read at present.
     pub opener: Option<Box<Opener>>,
-    /// The memory that opened segments take.
+    /// The memory of segments that are opened one by one. Those that are opened together have
+    /// memory of their own until the client has them.
     pub share: Option<Reservation>,
     /// The sealed bytes of the next segment so far, while there is no such memory.
     pub parked: Option<Staged>,

@@ -29,9 +29,14 @@ async fn start_with_a_limit() -> (Model, Arc<Bucket>) {
 
 /// Holds all that may be held, once the requests before have given back what they held.
 async fn hold(model: &Model) -> Reservation {
+    hold_all_but(model, 0).await
+}
+
+/// Holds all that may be held but this many bytes, once no request holds more than these.
+async fn hold_all_but(model: &Model, bytes: usize) -> Reservation {
     let pool = model.cluster().buffers();
     for _ in 0..10_000 {
-        if let Some(held) = pool.try_hold(PoolOptions::default().holdable_bytes) {
+        if let Some(held) = pool.try_hold(PoolOptions::default().holdable_bytes - bytes) {
             return held;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -117,4 +122,21 @@ async fn clients_that_stall_hold_nothing_that_others_need() {
     }
     let reader = model.open_object(&bucket, "key").await.unwrap();
     assert_eq!(read(&reader, 0..u64::MAX).await.unwrap(), content);
+}
+
+/// The connection to a slow client may hold pieces for as long as it likes.
+#[tokio::test]
+async fn opened_segments_count_until_the_client_has_them() {
+    let (model, bucket) = start_with_a_limit().await;
+    put(&model, &bucket, &Encrypt::Server, &content(3_000_000)).await;
+    let reader = model.open_object(&bucket, "key").await.unwrap();
+    let mut stream = reader.stream(0..u64::MAX);
+    let piece = stream.next().await.unwrap().unwrap();
+    assert_eq!(piece.len(), 4 * 65_536);
+    drop(stream);
+    let _rest = hold_all_but(&model, piece.len()).await;
+    let pool = model.cluster().buffers();
+    assert!(pool.try_hold(1).is_none());
+    drop(piece);
+    assert!(pool.try_hold(4 * 65_536).is_some());
 }
