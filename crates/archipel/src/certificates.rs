@@ -1,8 +1,12 @@
 //! The certificates of a running node: loaded at the start, and again when their files change.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_api::serve::tls::{Certificate, Tls};
+use archipel_base::clock::WallClock;
+use parking_lot::Mutex;
 
 use crate::config::certificates::{Content, hosts};
 use crate::config::{self, CertificateFiles, Settings};
@@ -10,24 +14,100 @@ use crate::config::{self, CertificateFiles, Settings};
 /// The time between two reads of the files.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Loads the certificates that the settings name. Makes one if the settings ask for it. Returns the
-/// content of their files, too, for [`watch`]: a start takes time, and they may change meanwhile.
+/// A certificate that ends sooner than this is warned of: authorities advise to have replaced it by
+/// then.
+const SOON_MS: u64 = 14 * DAY_MS;
+
+const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// The certificates of a starting node.
+pub struct Loaded {
+    pub tls: Tls,
+    pub in_use: InUse,
+    /// The content of their files. A start takes time, and they may change meanwhile.
+    content: Vec<Content>,
+}
+
+/// Until when the certificates in files are valid. A clone shares them.
+#[derive(Clone, Default)]
+pub struct InUse(Arc<Mutex<Vec<(PathBuf, u64)>>>);
+
+impl InUse {
+    /// Returns those of files with this content.
+    pub fn of(files: &[CertificateFiles], content: &[Content]) -> InUse {
+        let in_use = InUse::default();
+        in_use.replace(files, content);
+        in_use
+    }
+
+    fn replace(&self, files: &[CertificateFiles], content: &[Content]) {
+        let end = |(files, content): (&CertificateFiles, &Content)| {
+            // TLS has accepted the certificate; what is odd in it is nothing for a clock.
+            let not_after_ms = content.not_after_ms().ok()?;
+            Some((files.chain.clone(), not_after_ms))
+        };
+        *self.0.lock() = files.iter().zip(content).filter_map(end).collect();
+    }
+
+    /// Returns the files, each with the time until which its certificate is valid, in milliseconds
+    /// since 1970.
+    pub fn ends(&self) -> Vec<(PathBuf, u64)> {
+        self.0.lock().clone()
+    }
+
+    /// Returns a warning for each certificate that has ended, or ends soon.
+    pub fn warnings(&self, now_ms: u64) -> Vec<String> {
+        let warning = |(file, end_ms): (PathBuf, u64)| {
+            let file = file.display();
+            let left_ms = end_ms.checked_sub(now_ms);
+            match left_ms {
+                None => {
+                    let days = (now_ms - end_ms) / DAY_MS;
+                    Some(format!(
+                        "the certificate in {file} has ended {days} days ago: clients refuse it; replace \
+                         the file"
+                    ))
+                }
+                Some(left) if left < SOON_MS => Some(format!(
+                    "the certificate in {file} ends in {} days: replace the file",
+                    left / DAY_MS
+                )),
+                Some(_) => None,
+            }
+        };
+        self.ends().into_iter().filter_map(warning).collect()
+    }
+}
+
+/// Returns warnings about the certificates that the settings name, if their files can be read.
+pub fn warnings(settings: &Settings, now_ms: u64) -> Vec<String> {
+    let files = settings.tls.as_ref().map(|tls| &tls.certificates[..]);
+    let files = files.unwrap_or_default();
+    let content = read(files).unwrap_or_default();
+    InUse::of(files, &content).warnings(now_ms)
+}
+
+/// Loads the certificates that the settings name. Makes one if the settings ask for it.
 ///
 /// # Errors
 /// A text for the operator.
-pub fn load(settings: &Settings) -> Result<Option<(Tls, Vec<Content>)>, String> {
-    let Some(tls) = &settings.tls else {
+pub fn load(settings: &Settings) -> Result<Option<Loaded>, String> {
+    let Some(configured) = &settings.tls else {
         return Ok(None);
     };
-    if tls.self_signed {
-        make(settings, tls)?;
+    if configured.self_signed {
+        make(settings, configured)?;
     }
-    let content = read(&tls.certificates)?;
+    let content = read(&configured.certificates)?;
     let tls = Tls::new(parse(&content)?);
     if let Some(acme) = &settings.acme {
         tls.use_placeholder(placeholder(&acme.domains)?);
     }
-    Ok(Some((tls, content)))
+    Ok(Some(Loaded {
+        tls,
+        in_use: InUse::of(&configured.certificates, &content),
+        content,
+    }))
 }
 
 /// Returns a certificate for the time before the authority has given one. No client trusts it.
@@ -57,9 +137,17 @@ fn make(settings: &Settings, tls: &config::Tls) -> Result<(), String> {
     Ok(())
 }
 
-/// Uses changed files as soon as they are whole and fit. `last` is the content in use.
-pub async fn watch(files: Vec<CertificateFiles>, tls: Tls, mut last: Vec<Content>) {
+/// Uses changed files as soon as they are whole and fit. Warns once a day of certificates that end.
+pub async fn watch(files: Vec<CertificateFiles>, loaded: Loaded, clock: Arc<dyn WallClock>) {
+    let (tls, in_use, mut last) = (loaded.tls, loaded.in_use, loaded.content);
+    let mut warned = None;
     loop {
+        let now_ms = clock.now_millis();
+        if warned.replace(now_ms / DAY_MS) != Some(now_ms / DAY_MS) {
+            for warning in in_use.warnings(now_ms) {
+                tracing::warn!("{warning}");
+            }
+        }
         tokio::time::sleep(INTERVAL).await;
         let Some(content) = changed(&files, &last).await else {
             continue;
@@ -67,6 +155,8 @@ pub async fn watch(files: Vec<CertificateFiles>, tls: Tls, mut last: Vec<Content
         match parse(&content) {
             Ok(certificates) => {
                 tls.replace(certificates);
+                in_use.replace(&files, &content);
+                warned = None;
                 tracing::info!("changed certificates are in use");
             }
             Err(error) => {
@@ -114,7 +204,7 @@ fn parse(content: &[Content]) -> Result<Vec<Certificate>, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{changed, load, read};
+    use super::{DAY_MS, InUse, changed, load, read};
     use crate::config::{self, CertificateFiles};
 
     #[test]
@@ -151,12 +241,40 @@ mod tests {
             listeners: vec!["s3".into()],
             self_signed: true,
         });
-        let (_tls, loaded) = load(&settings).unwrap().unwrap();
+        let loaded = load(&settings).unwrap().unwrap().content;
         assert!(changed(&files, &loaded).await.is_none());
         std::fs::remove_file(&files[0].chain).unwrap();
         files[0].make(&["localhost".into()]).unwrap();
         let now = changed(&files, &loaded).await.unwrap();
         assert!(changed(&files, &now).await.is_none());
+    }
+
+    /// Files are replaced by a person or a job, and either may forget it.
+    #[test]
+    fn certificates_that_have_ended_or_end_soon_are_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = vec![CertificateFiles::self_signed(folder.path())];
+        let day = |day: i64| 1_767_225_600_000_u64.saturating_add_signed(day * DAY_MS as i64);
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2025, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2026, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        std::fs::write(&files[0].chain, params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&files[0].key, key.serialize_pem()).unwrap();
+        std::fs::set_permissions(
+            &files[0].key,
+            std::os::unix::fs::PermissionsExt::from_mode(0o600),
+        )
+        .unwrap();
+        let in_use = InUse::of(&files, &read(&files).unwrap());
+        assert_eq!(in_use.ends(), [(files[0].chain.clone(), day(0))]);
+        assert_eq!(in_use.warnings(day(-15)), Vec::<String>::new());
+        assert!(in_use.warnings(day(-3))[0].contains("ends in 3 days"));
+        assert!(in_use.warnings(day(5))[0].contains("has ended 5 days ago"));
+        std::fs::remove_file(&files[0].chain).unwrap();
+        files[0].make(&["localhost".into()]).unwrap();
+        in_use.replace(&files, &read(&files).unwrap());
+        assert_eq!(in_use.warnings(day(5)), Vec::<String>::new());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::acme::Acme;
+use crate::certificates::InUse;
 use crate::client::Failure;
 use crate::config::Settings;
 use crate::identity::Identity;
@@ -54,6 +55,7 @@ pub struct Node {
     addresses: Addresses,
     tls: Option<Tls>,
     acme: Option<Acme>,
+    certificates: InUse,
     signals: StopSignals,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -77,7 +79,9 @@ impl Node {
         let lock = FolderLock::take(&settings.data_dir)?;
         // The addresses are checked before anything is made or opened, because an address in use is
         // the most common mistake.
-        let (tls, loaded) = certificates::load(&settings)?.unzip();
+        let loaded = certificates::load(&settings)?;
+        let tls = loaded.as_ref().map(|loaded| loaded.tls.clone());
+        let certificates = loaded.as_ref().map(|loaded| loaded.in_use.clone());
         let listeners = Listeners::open(&settings).await?;
         let addresses = listeners.addresses()?;
         let settings = Arc::new(settings);
@@ -108,9 +112,9 @@ impl Node {
             let zone = &settings.cluster.zone;
             links.find(network, zone, model.cluster(), &mut background);
         }
-        if let (Some(tls), Some(loaded), Some(configured)) = (&tls, loaded, &settings.tls) {
+        if let (Some(loaded), Some(configured)) = (loaded, &settings.tls) {
             let files = configured.certificates.clone();
-            background.spawn(certificates::watch(files, tls.clone(), loaded));
+            background.spawn(certificates::watch(files, loaded, clock.clone()));
         }
         let acme = acme::start(&settings, tls.as_ref(), &model, &clock, &mut background);
         let warnings = listeners::plain_text(&settings, addresses);
@@ -126,6 +130,7 @@ impl Node {
             addresses,
             tls,
             acme,
+            certificates: certificates.unwrap_or_default(),
             signals,
             audit: audit::Targets::default(),
             tracer,

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use archipel_base::clock::{SystemClock, WallClock};
+
 use crate::cli::table;
 use crate::cli::{CheckArgs, ServerArgs};
 use crate::client::Failure;
 use crate::config::{self, Loaded, MINIMAL};
 use crate::node::{self, Node};
-use crate::{logs, process};
+use crate::{certificates, logs, process};
 
 /// The path of the configuration if no flag names one.
 const USUAL_CONFIG: &str = "/etc/archipel/archipel.toml";
@@ -36,9 +38,17 @@ pub fn run(args: &ServerArgs) -> Result<(), Failure> {
 pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let loaded = load(&args.server)?;
     let unknown = &loaded.unknown_variables;
+    let warnings = certificates::warnings(&loaded.settings, SystemClock.now_millis());
     if args.json {
-        let told = serde_json::json!({ "valid": true, "unknown_variables": unknown });
+        let told = serde_json::json!({
+            "valid": true,
+            "unknown_variables": unknown,
+            "warnings": warnings,
+        });
         return table::print_json(&told);
+    }
+    for warning in &warnings {
+        table::text(&format!("warning: {warning}"))?;
     }
     for name in unknown {
         table::text(&format!(

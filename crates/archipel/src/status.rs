@@ -17,6 +17,7 @@ use archipel_storage::{Error, Store};
 use futures_util::future::BoxFuture;
 
 use crate::acme::Acme;
+use crate::certificates::InUse;
 use crate::config::{Settings, Transport, durability_name};
 use crate::identity::Identity;
 use crate::listeners::{self, Addresses};
@@ -41,6 +42,7 @@ pub struct NodeView {
     clock: Arc<dyn WallClock>,
     links: Option<Links>,
     acme: Option<Acme>,
+    certificates: InUse,
     started_ms: u64,
 }
 
@@ -66,6 +68,15 @@ impl NodeView {
             clock,
             links,
             acme,
+            certificates: InUse::default(),
+        }
+    }
+
+    /// Warns of these certificates when they end.
+    pub fn with_certificates(self, certificates: InUse) -> NodeView {
+        NodeView {
+            certificates,
+            ..self
         }
     }
 
@@ -99,6 +110,8 @@ impl NodeView {
         status
             .warnings
             .extend(self.acme.iter().flat_map(Acme::warnings));
+        let of_files = self.certificates.warnings(self.clock.now_millis());
+        status.warnings.extend(of_files);
         match self.store.status().await {
             Ok(store) => {
                 status.metadata_bytes = store.metadata_bytes;

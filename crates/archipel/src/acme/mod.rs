@@ -33,6 +33,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use self::domain::Domain;
+use crate::config::certificates::validity;
 use crate::config::{self, Settings};
 
 /// The time between two looks at a domain's row.
@@ -321,7 +322,7 @@ impl Acme {
 
     fn set(&self, name: &str, chain: &str, key: &str) -> Result<(), String> {
         let certificate = Certificate::from_pem(chain.as_bytes(), key.as_bytes())?;
-        let (_, not_after_ms) = order::validity(chain)?;
+        let (_, not_after_ms) = validity(chain.as_bytes())?;
         self.0.tls.use_issued(name, certificate);
         if let Some(domain) = self.0.domains.lock().get_mut(name) {
             domain.not_after_ms = Some(not_after_ms);

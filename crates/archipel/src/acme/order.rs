@@ -11,10 +11,10 @@ use instant_acme::{
     NewAccount, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
-use x509_parser::pem::Pem;
 
 use super::client::Client;
 use crate::config;
+use crate::config::certificates::validity;
 
 /// The schedule by which the authority is asked again until it has looked.
 const RETRIES: RetryPolicy = RetryPolicy::new()
@@ -57,7 +57,7 @@ pub async fn run(
     let key = order.finalize().await.map_err(|error| why(&error))?;
     let chain = order.poll_certificate(&RETRIES).await;
     let chain = chain.map_err(|error| why(&error))?;
-    let (not_before_ms, not_after_ms) = validity(&chain)?;
+    let (not_before_ms, not_after_ms) = validity(chain.as_bytes())?;
     Certificate::from_pem(chain.as_bytes(), key.as_bytes())?;
     Ok(NewCertificate {
         chain,
@@ -177,24 +177,6 @@ fn why(error: &instant_acme::Error) -> String {
         cause = inner.source();
     }
     text
-}
-
-/// Returns from when and until when the first certificate of a chain is valid, in milliseconds
-/// since 1970.
-///
-/// # Errors
-/// A text for the operator.
-pub fn validity(chain: &str) -> Result<(u64, u64), String> {
-    let first = Pem::iter_from_buffer(chain.as_bytes()).next();
-    let first = first.ok_or("there is no certificate in the chain")?;
-    let first = first.map_err(|error| format!("the chain is not PEM: {error}"))?;
-    let certificate = first.parse_x509();
-    let certificate = certificate.map_err(|error| format!("the certificate is odd: {error}"))?;
-    let validity = certificate.validity();
-    let millis = |time: x509_parser::time::ASN1Time| {
-        u64::try_from(time.timestamp()).unwrap_or_default() * 1000
-    };
-    Ok((millis(validity.not_before), millis(validity.not_after)))
 }
 
 /// Returns the certificate that proves a domain (RFC 8737, section 3).

@@ -10,8 +10,9 @@ use archipel_model::certificates::{Challenge, DomainName, NewCertificate};
 use archipel_model::{HOOKS, Model, RingSecrets};
 use rcgen::{CertificateParams, KeyPair};
 
-use super::{Acme, files, order};
+use super::{Acme, files};
 use crate::config;
+use crate::config::certificates::validity;
 
 const DOMAIN: &str = "s3.example.org";
 const OTHER_DOMAIN: &str = "web.example.org";
@@ -61,13 +62,13 @@ fn acme_with(settings: config::Acme, folder: &std::path::Path, model: &Model) ->
 fn validity_is_that_of_the_first_certificate() {
     let (first, second) = (made().0, rcgen::generate_simple_self_signed([]).unwrap());
     let chain = first + &second.cert.pem();
-    let (from, until) = order::validity(&chain).unwrap();
+    let (from, until) = validity(chain.as_bytes()).unwrap();
     assert_eq!((from, until), (1_767_225_600_000, 1_774_915_200_000));
     for odd in [
         "",
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
     ] {
-        assert!(order::validity(odd).is_err());
+        assert!(validity(odd.as_bytes()).is_err());
     }
 }
 
@@ -114,7 +115,7 @@ async fn copy_that_cannot_be_written_is_tried_again() {
         directory,
     };
     let (chain, key) = made();
-    let (not_before_ms, not_after_ms) = order::validity(&chain).unwrap();
+    let (not_before_ms, not_after_ms) = validity(chain.as_bytes()).unwrap();
     let new = NewCertificate {
         chain: chain.clone(),
         key: key.clone(),

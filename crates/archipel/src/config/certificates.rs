@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use archipel_api::serve::tls::Certificate;
+use x509_parser::pem::Pem;
 
 use super::secret::{Refused, check_mode};
 use crate::identity::replace;
@@ -76,6 +77,32 @@ impl Content {
     pub fn parse(&self) -> Result<Certificate, String> {
         Certificate::from_pem(&self.chain, &self.key)
     }
+
+    /// Returns until when the first certificate is valid, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn not_after_ms(&self) -> Result<u64, String> {
+        validity(&self.chain).map(|(_, not_after_ms)| not_after_ms)
+    }
+}
+
+/// Returns from when and until when the first certificate of a chain is valid, in milliseconds
+/// since 1970.
+///
+/// # Errors
+/// A text for the operator.
+pub fn validity(chain: &[u8]) -> Result<(u64, u64), String> {
+    let first = Pem::iter_from_buffer(chain).next();
+    let first = first.ok_or("there is no certificate in the chain")?;
+    let first = first.map_err(|error| format!("the chain is not PEM: {error}"))?;
+    let certificate = first.parse_x509();
+    let certificate = certificate.map_err(|error| format!("the certificate is odd: {error}"))?;
+    let validity = certificate.validity();
+    let millis = |time: x509_parser::time::ASN1Time| {
+        u64::try_from(time.timestamp()).unwrap_or_default() * 1000
+    };
+    Ok((millis(validity.not_before), millis(validity.not_after)))
 }
 
 /// Returns the hosts for which the node makes a certificate: those of its settings, and loopback.

@@ -1,4 +1,4 @@
-//! Metrics of certificates that an authority gives.
+//! Metrics of certificates, from files and from an authority.
 
 use std::fmt;
 
@@ -9,13 +9,17 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::acme::Acme;
+use crate::certificates::InUse;
 
 /// Registers the metrics of certificates.
-pub fn register(registry: &mut Registry, acme: Option<Acme>) {
-    registry.register_collector(Box::new(Certificates(acme)));
+pub fn register(registry: &mut Registry, files: InUse, acme: Option<Acme>) {
+    registry.register_collector(Box::new(Certificates { files, acme }));
 }
 
-struct Certificates(Option<Acme>);
+struct Certificates {
+    files: InUse,
+    acme: Option<Acme>,
+}
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,27 +29,32 @@ impl fmt::Debug for Certificates {
 
 impl Collector for Certificates {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let domains = self.0.as_ref().map(Acme::domains).unwrap_or_default();
+        let domains = self.acme.as_ref().map(Acme::domains).unwrap_or_default();
         let ends = domains.iter().map(|(name, domain)| {
             let end = domain.not_after_ms.unwrap_or_default() as f64 / 1000.0;
-            (name, end)
+            ([("domain", name.clone())], end)
+        });
+        let of_files = self.files.ends().into_iter().map(|(file, end_ms)| {
+            let file = file.display().to_string();
+            ([("file", file)], end_ms as f64 / 1000.0)
         });
         let failures = domains.iter().map(|(name, domain)| {
             let times = domain.failure.as_ref().map_or(0, |(_, times, _)| *times);
-            (name, f64::from(times))
+            ([("domain", name.clone())], f64::from(times))
         });
-        let mut family = |name: &str, about: &str, values: Vec<(&String, f64)>| {
-            let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
-            for (domain, value) in values {
-                let labels = [("domain", domain.as_str())];
-                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
-            }
-            Ok::<_, fmt::Error>(())
-        };
+        let mut family =
+            |name: &str, about: &str, values: Vec<([(&'static str, String); 1], f64)>| {
+                let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+                for (labels, value) in values {
+                    ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+                }
+                Ok::<_, fmt::Error>(())
+            };
         family(
             "archipel_certificate_end_timestamp_seconds",
-            "Until when the certificate of a domain in acme.domains is valid; 0 without one",
-            ends.collect(),
+            "Until when the certificate of a domain in acme.domains, or in a file of tls.certificates, is \
+             valid; 0 without one",
+            ends.chain(of_files).collect(),
         )?;
         family(
             "archipel_certificate_failed_orders",

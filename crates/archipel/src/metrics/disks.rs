@@ -1,9 +1,9 @@
-//! Metrics of disks. Some of them are asked of file systems, and one may hang.
+//! Metrics of disks and of the metadata's space. File systems are asked for some, and one may hang.
 
 use std::fmt;
 
-use archipel_storage::Store;
 use archipel_storage::blocks::{DiskCounts, DiskState, DiskStatus};
+use archipel_storage::{Status, Store};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -57,8 +57,38 @@ impl Collector for Space {
         gauges(&mut encoder, "free_bytes", about, free)?;
         let about = "Usable bytes of the disk";
         let capacity = of(|disk| disk.total_bytes);
-        gauges(&mut encoder, "capacity_bytes", about, capacity)
+        gauges(&mut encoder, "capacity_bytes", about, capacity)?;
+        match self.0.status_blocking() {
+            Ok(status) => metadata(&mut encoder, &status),
+            Err(error) => {
+                tracing::warn!(%error, "the space of the metadata is not known");
+                Ok(())
+            }
+        }
     }
+}
+
+/// Writes the space of the metadata.
+fn metadata(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), fmt::Error> {
+    let mut gauge = |name: &str, about: &str, value: f64| {
+        let name = format!("archipel_metadata_{name}");
+        let gauge = encoder.encode_descriptor(&name, about, None, MetricType::Gauge)?;
+        ConstGauge::new(value).encode(gauge)
+    };
+    gauge(
+        "bytes",
+        "Size of the metadata",
+        status.metadata_bytes as f64,
+    )?;
+    if let Some(free) = status.metadata_free_bytes {
+        let about = "Bytes still available on the disk of the metadata";
+        gauge("free_bytes", about, free as f64)?;
+    }
+    gauge(
+        "full",
+        "1 if the metadata takes no new data: its disk, or LMDB's file of metadata_map_size, is nearly full",
+        f64::from(u8::from(!status.has_room)),
+    )
 }
 
 /// Writes a family of gauges, with the disk's number as label.
@@ -101,6 +131,10 @@ mod tests {
         assert!(others.contains("archipel_blocks_"), "{others}");
         for name in ["free_bytes{", "capacity_bytes{"] {
             let name = format!("archipel_disk_{name}");
+            assert!(space.contains(&name) && !others.contains(&name), "{name}");
+        }
+        for name in ["bytes", "full"] {
+            let name = format!("\narchipel_metadata_{name} ");
             assert!(space.contains(&name) && !others.contains(&name), "{name}");
         }
         for name in ["used_bytes{", "failed{", "fsyncs_total{"] {

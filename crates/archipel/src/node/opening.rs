@@ -103,7 +103,8 @@ impl Node {
             let plain = endpoints::plain(&shared.common, acme.clone(), of_acme);
             self.open_endpoint("acme", plain, listener);
         }
-        metrics::certificates::register(&mut shared.registry, self.acme.clone());
+        let (files, acme) = (self.certificates.clone(), self.acme.clone());
+        metrics::certificates::register(&mut shared.registry, files, acme);
     }
 
     fn open_web(&mut self, shared: &mut Shared, listener: Option<TcpListener>) {
@@ -142,6 +143,7 @@ impl Node {
             self.links.clone(),
             self.acme.clone(),
         );
+        let view = view.with_certificates(self.certificates.clone());
         let view: Arc<dyn admin::Node> = Arc::new(view);
         admin::metrics::register(&mut registry, self.model.clone(), view.clone());
         let tokens = &self.settings.admin;

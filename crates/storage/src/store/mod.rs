@@ -274,20 +274,23 @@ impl Store {
     /// Returns the state of the store. It asks the file system of the metadata. The next call waits
     /// while that hangs, so give it a time limit.
     pub async fn status(&self) -> Result<Status> {
-        let inner = self.0.clone();
-        let status = move || {
-            let core = &inner.core;
-            Ok(Status {
-                identity: inner.boot.identity,
-                boot: inner.boot.number,
-                read_only: core.failed().map(|error| error.to_string()),
-                has_room: core.has_room(),
-                metadata_bytes: core.engine.size_bytes()?,
-                metadata_free_bytes: core.free_space().transpose()?,
-                waiting: inner.committer.waiting(),
-            })
-        };
+        let this = self.clone();
+        let status = move || this.status_blocking();
         self.0.pool.run_single(&self.0.asking, status).await
+    }
+
+    /// Returns what [`status`](Store::status) does, on a thread that may wait.
+    pub fn status_blocking(&self) -> Result<Status> {
+        let (boot, core) = (&self.0.boot, &self.0.core);
+        Ok(Status {
+            identity: boot.identity,
+            boot: boot.number,
+            read_only: core.failed().map(|error| error.to_string()),
+            has_room: core.has_room(),
+            metadata_bytes: core.engine.size_bytes()?,
+            metadata_free_bytes: core.free_space().transpose()?,
+            waiting: self.0.committer.waiting(),
+        })
     }
 
     /// Returns the store's counts since it was opened.
