@@ -62,20 +62,27 @@ impl InUse {
             let left_ms = end_ms.checked_sub(now_ms);
             match left_ms {
                 None => {
-                    let days = (now_ms - end_ms) / DAY_MS;
+                    let days = days(now_ms - end_ms);
                     Some(format!(
-                        "the certificate in {file} has ended {days} days ago: clients refuse it; replace \
+                        "the certificate in {file} has ended {days} ago: clients refuse it; replace \
                          the file"
                     ))
                 }
                 Some(left) if left < SOON_MS => Some(format!(
-                    "the certificate in {file} ends in {} days: replace the file",
-                    left / DAY_MS
+                    "the certificate in {file} ends in {}: replace the file",
+                    days(left)
                 )),
                 Some(_) => None,
             }
         };
         self.ends().into_iter().filter_map(warning).collect()
+    }
+}
+
+fn days(millis: u64) -> String {
+    match millis / DAY_MS {
+        1 => "1 day".into(),
+        days => format!("{days} days"),
     }
 }
 

@@ -28,12 +28,13 @@ const OF_ENDPOINTS: [(&str, &[&str]); 8] = [
 const ENDPOINTS: [&str; 5] = ["s3", "web", "k2v", "acme", "console"];
 
 /// The labels of other metrics, by the beginning of their names. The longest one counts.
-const LABELS: [(&str, &[&str]); 13] = [
+const LABELS: [(&str, &[&str]); 14] = [
     ("archipel_build", &["version", "commit"]),
     ("archipel_bucket_quota_", &["bucket"]),
     ("archipel_bucket_used_", &["bucket"]),
     ("archipel_calls_", &["method"]),
     ("archipel_calls_in_flight", &[]),
+    ("archipel_certificate_file_", &["file"]),
     ("archipel_certificate_", &["domain"]),
     ("archipel_discovered_addresses", &["source"]),
     ("archipel_discovery_failures", &["source"]),

@@ -32,33 +32,40 @@ impl Collector for Certificates {
         let domains = self.acme.as_ref().map(Acme::domains).unwrap_or_default();
         let ends = domains.iter().map(|(name, domain)| {
             let end = domain.not_after_ms.unwrap_or_default() as f64 / 1000.0;
-            ([("domain", name.clone())], end)
-        });
-        let of_files = self.files.ends().into_iter().map(|(file, end_ms)| {
-            let file = file.display().to_string();
-            ([("file", file)], end_ms as f64 / 1000.0)
+            (name.clone(), end)
         });
         let failures = domains.iter().map(|(name, domain)| {
             let times = domain.failure.as_ref().map_or(0, |(_, times, _)| *times);
-            ([("domain", name.clone())], f64::from(times))
+            (name.clone(), f64::from(times))
         });
-        let mut family =
-            |name: &str, about: &str, values: Vec<([(&'static str, String); 1], f64)>| {
-                let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
-                for (labels, value) in values {
-                    ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
-                }
-                Ok::<_, fmt::Error>(())
-            };
+        let files = self.files.ends().into_iter().map(|(file, end_ms)| {
+            let file = file.display().to_string();
+            (file, end_ms as f64 / 1000.0)
+        });
+        let mut family = |name: &str, about: &str, label, values: Vec<(String, f64)>| {
+            let name = format!("archipel_certificate_{name}");
+            let mut family = encoder.encode_descriptor(&name, about, None, MetricType::Gauge)?;
+            for (of, value) in values {
+                ConstGauge::new(value).encode(family.encode_family(&[(label, of)])?)?;
+            }
+            Ok::<_, fmt::Error>(())
+        };
         family(
-            "archipel_certificate_end_timestamp_seconds",
-            "Until when the certificate of a domain in acme.domains, or in a file of tls.certificates, is \
-             valid; 0 without one",
-            ends.chain(of_files).collect(),
+            "end_timestamp_seconds",
+            "Until when the certificate of a domain in acme.domains is valid; 0 without one",
+            "domain",
+            ends.collect(),
         )?;
         family(
-            "archipel_certificate_failed_orders",
+            "file_end_timestamp_seconds",
+            "Until when the certificate in a file of tls.certificates is valid",
+            "file",
+            files.collect(),
+        )?;
+        family(
+            "failed_orders",
             "Orders of a certificate that have failed since the last one that did not",
+            "domain",
             failures.collect(),
         )
     }
