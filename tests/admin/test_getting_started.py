@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
 from support.boto import boto
 from support.expect import refusal
 from support.server import binary, wait_until
@@ -211,6 +212,7 @@ def test_by_the_command_line(machines, tmp_path):
     block("use", use)
 
 
+@pytest.mark.long
 def test_by_the_sdk(machines, sdk, tmp_path):
     first, _, third = machines
     all_know_each_other(machines)

@@ -3,6 +3,7 @@
 import json
 import urllib.request
 
+import pytest
 from support.data import MIB, content
 from support.expect import keys
 from support.tools import run, same_tree
@@ -82,6 +83,7 @@ def test_s3api(aws_env, bucket, tmp_path):
     assert [d["Key"] for d in deleted["Deleted"]] == ["k"]
 
 
+@pytest.mark.long
 def test_versions_with_s3api(aws_env, bucket, tmp_path):
     def s3api(operation, *arguments, check=True):
         done = run(["aws", "s3api", operation, "--bucket", bucket, *arguments], aws_env, check=check)

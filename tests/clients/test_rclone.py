@@ -52,6 +52,7 @@ def test_large_multipart(env, bucket, tmp_path, s3):
     assert keys(s3, bucket) == ["big/renamed"]
 
 
+@pytest.mark.long
 def test_three_thousand_small_files(env, bucket, tmp_path):
     source = tmp_path / "many"
     for n in range(3000):

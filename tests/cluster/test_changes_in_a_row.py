@@ -19,6 +19,8 @@ pytestmark = pytest.mark.process
 # soak` stores 20,000.
 OBJECTS = int(os.environ.get("ARCHIPEL_TEST_OBJECTS", "12000"))
 THREADS, WORKERS = 8, 3
+# Nodes move data in the time that clients leave. Clients without a rest would make a change take minutes.
+REST_S = 0.1
 
 
 def on_all(node: Node, cluster: Cluster, numbers: range, request) -> list:
@@ -41,13 +43,14 @@ def change(node: Node, **changes) -> None:
 def load_of(cluster: Cluster, nodes: list[Node]) -> tuple[Workload, list[Worker]]:
     """Clients that write down what they see through these nodes."""
     endpoints = [node.endpoint for node in cluster.nodes]
-    load = Workload(endpoints, cluster.credentials, BUCKET, fresh_connections=True, writers=WORKERS)
+    load = Workload(endpoints, cluster.credentials, BUCKET, fresh_connections=True, writers=WORKERS, rest_s=REST_S)
     workers = [Worker(load, f"c{number}", number, [node.number for node in nodes]) for number in range(WORKERS)]
     for worker in workers:
         worker.start()
     return load, workers
 
 
+@pytest.mark.long
 def test_every_object_is_readable_through_every_node_after_two_changes(tmp_path):
     def three_of_four(cluster: Cluster) -> None:
         cluster.members = 3

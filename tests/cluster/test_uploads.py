@@ -63,6 +63,7 @@ def at_once(*requests) -> list[int]:
         return list(pool.map(one, requests))
 
 
+@pytest.mark.long
 def test_a_failed_completion_leaves_its_upload_whole_and_one_of_several_ends_it(tmp_path):
     with running(tmp_path, 3) as cluster:
         nodes = clients(cluster)

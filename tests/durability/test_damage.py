@@ -140,6 +140,7 @@ def test_flipped_bits_are_never_served_and_are_repaired(tmp_path):
         world.demo.stop()
 
 
+@pytest.mark.long
 def test_flipped_bits_in_metadata_are_never_served_and_are_repaired(tmp_path):
     """Small objects stand in metadata. All of them rot at the second node: they are whole through it, and repaired; so is what only a verification finds."""
     world = Damaged(tmp_path / "nodes")

@@ -43,6 +43,7 @@ class Workload:
     history: History = field(default_factory=History)
     fresh_connections: bool = False  # one per request, so that none is lost with an idle one
     writers: int = 0  # if not 0, each client writes keys of its own, and reads those of so many: no race makes an outcome unknown
+    rest_s: float = 0.0  # of each client after each operation
     others: bool = False  # shared uploads, buckets that come and go, versions, K2V items
     k2v: list[str] = field(default_factory=list)
     shared: dict[str, list] = field(default_factory=dict)  # uploads, by prefix
@@ -128,6 +129,7 @@ class Worker(threading.Thread):
         try:
             while not self.done.is_set():
                 self.step()
+                self.done.wait(self.load.rest_s)
         except BaseException as error:  # a bug of the harness must not look like a quiet client
             self.failure = error
         finally:

@@ -190,6 +190,7 @@ def targets(cluster) -> list[dict]:
     return [one for node in cluster.nodes for one in Admin(node["admin"]).call("GET", "/v1/event-targets")["items"]]
 
 
+@pytest.mark.long
 def test_events_wait_while_the_target_is_down(client, hook, place, cluster):
     notify(client, place, rule())
     hook.is_down = True

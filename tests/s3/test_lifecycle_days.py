@@ -141,6 +141,7 @@ def test_incomplete_uploads_are_aborted(client, place):
     client.abort_multipart_upload(Bucket=place, Key="other/1", UploadId=kept)
 
 
+@pytest.mark.long
 def test_rules_change_while_they_run(client, place):
     for n in range(40):
         client.put_object(Bucket=place, Key=f"a/{n:02}", Body=b"x")

@@ -57,6 +57,7 @@ def test_address_has_its_requests_a_second(own):
     assert wait_until(lambda: anonymous(port, "127.0.0.5").status == 403, 20)
 
 
+@pytest.mark.long
 def test_user_has_its_requests_a_second_and_a_refused_write_changes_nothing(own):
     _, client = own
     assert wait_until(lambda: client.put("bucket", "first", b"x").status == 200)

@@ -20,7 +20,7 @@ def certificate(folder: Path, name: str, *hosts: str) -> tuple[Path, Path]:
     chain, key = folder / f"{name}.pem", folder / f"{name}.key"
     names = ",".join(f"IP:{h}" if h[0].isdigit() else f"DNS:{h}" for h in hosts)
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}"]
+    command += ["-days", "20", "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}"]
     command += ["-addext", "basicConstraints=critical,CA:FALSE"]
     subprocess.run([*command, "-keyout", key, "-out", chain], check=True, capture_output=True)
     key.chmod(0o600)
