@@ -12,12 +12,13 @@
 //! | [`serve`] | listeners, TLS, limits of connections |
 //! | [`audit`] | the audit log |
 //! | [`fetch`], [`webhook`] | gets documents of other services; posts messages to them |
-//! | [`times`] | formats times |
+//! | [`times`], `json` | formats times; reads documents |
 
 pub mod admin;
 pub mod audit;
 pub mod fetch;
 mod iam;
+mod json;
 pub mod k2v;
 pub mod s3;
 pub mod serve;

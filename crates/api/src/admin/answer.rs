@@ -15,12 +15,16 @@ use serde::de::DeserializeOwned;
 
 use super::advice::explain;
 use super::types::Problem;
+use crate::json::Object;
 
 /// The largest request body, in bytes: most requests are a few short texts.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// The largest rules of a bucket, in bytes. They are longer in JSON than as they are stored.
 const MAX_RULES_BYTES: usize = 1 << 20;
+
+/// The most characters of what is wrong with a document that are shown.
+const SHOWN_CHARS: usize = 300;
 
 /// The timeout of a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -207,10 +211,16 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX_BYTES: usize> FromRequest<S>
                 }
             })?;
         let parsed = serde_json::from_slice(&body.to_bytes());
-        parsed
-            .map(Read)
-            .map_err(|error| Refusal::invalid(format!("the body is not what is expected: {error}")))
+        parsed.map(|Object(read)| Read(read)).map_err(unexpected)
     }
+}
+
+/// Says what is wrong with a document. The error may hold a text of the client in full.
+fn unexpected(error: serde_json::Error) -> Refusal {
+    let why = error.to_string();
+    let shown: String = why.chars().take(SHOWN_CHARS).collect();
+    let cut = if shown.len() < why.len() { "..." } else { "" };
+    Refusal::invalid(format!("the body is not what is expected: {shown}{cut}"))
 }
 
 /// The variable parts of the path.

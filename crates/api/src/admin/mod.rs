@@ -24,6 +24,7 @@
 //! | `events` | the targets of event notifications |
 //! | `families` | the reference of metrics |
 //! | `answer`, `advice`, `page` | responses, errors, what to do about them, bounded bodies; pages of lists |
+//! | `rest` | what a refusal leaves of a body |
 //! | `precondition` | changes of a document only while it is the one that the client saw |
 //! | [`metrics`] | metrics of the cluster as the node sees it |
 //! | [`inside`] | the API for other endpoints of the process |
@@ -79,6 +80,7 @@ mod protection;
 mod providers;
 mod recent;
 mod repair;
+mod rest;
 mod roles;
 mod route;
 mod rules;

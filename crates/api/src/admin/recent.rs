@@ -14,6 +14,10 @@ use super::types::{AuditLine, Page};
 /// The lines of an answer if the request does not say how many.
 const USUAL_LINES: usize = 100;
 
+/// The endpoints and decisions of lines.
+const ENDPOINTS: [&str; 4] = ["s3", "k2v", "web", "admin"];
+const DECISIONS: [&str; 4] = ["allowed", "denied", "refused", "failed"];
+
 /// The filters of the list of lines.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +53,8 @@ pub(super) async fn list(
     Query(query): Query<ListLines>,
 ) -> Result<Json<Page<AuditLine>>, Refusal> {
     let limit = page::size(query.limit, USUAL_LINES)?;
+    one_of("endpoint", query.endpoint.as_deref(), &ENDPOINTS)?;
+    one_of("decision", query.decision.as_deref(), &DECISIONS)?;
     let after = query.after.unwrap_or(0);
     let lines = admin.audit.recent().into_iter();
     let lines = lines.filter(|(number, _)| *number > after);
@@ -67,6 +73,17 @@ pub(super) async fn list(
         items.drain(..more);
     }
     Ok(Json(Page { items, next }))
+}
+
+/// Checks that a filter has one of the values that lines have. Another one would find nothing.
+fn one_of(name: &str, value: Option<&str>, known: &[&str]) -> Result<(), Refusal> {
+    match value {
+        Some(value) if !known.contains(&value) => Err(Refusal::invalid(format!(
+            "the query: {name} is {value:?}; it is one of {}",
+            known.join(", ")
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn is_asked_for(query: &ListLines, line: &AuditLine) -> bool {

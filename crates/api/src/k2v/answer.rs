@@ -1,8 +1,5 @@
 //! Documents as JSON; tokens and values as text.
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use archipel_model::k2v::Item;
 use base64::Engine;
 use base64::alphabet;
@@ -12,10 +9,10 @@ use base64::engine::general_purpose::{
 };
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::json::Object;
 use crate::s3::body;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{Answer, empty};
@@ -146,30 +143,6 @@ pub fn value(text: &str) -> S3Result<Bytes> {
         )
     })?;
     Ok(decoded.into())
-}
-
-/// An object of a document. Derived readers also take a list of the fields' values, in the order of
-/// the source.
-pub struct Object<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
-        struct Members<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-        deserializer
-            .deserialize_map(Members(PhantomData))
-            .map(Object)
-    }
 }
 
 /// Reads a list of objects.

@@ -5,9 +5,10 @@ use archipel_model::k2v::Range;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{ItemText, Object, json, parse, token, token_text};
+use super::answer::{ItemText, json, parse, token, token_text};
 use super::items::poll_time;
 use super::service::Permit;
+use crate::json::Object;
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Result};
 use crate::s3::respond::Answer;

@@ -25,6 +25,19 @@ async fn lines(admin: &Admin, query: &str) -> (Vec<Value>, Value) {
 }
 
 #[tokio::test]
+async fn filters_that_no_line_matches_are_refused() {
+    let admin = audited().await;
+    for query in ["decision=no", "endpoint=S3"] {
+        let (status, refused) = get(&admin, &format!("/v1/audit?{query}")).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    }
+    assert_eq!(
+        lines(&admin, "?decision=denied&endpoint=k2v").await.0.len(),
+        0
+    );
+}
+
+#[tokio::test]
 async fn the_newest_lines_are_listed_and_filtered() {
     let admin = audited().await;
     for name in ["one", "two", "No"] {

@@ -29,6 +29,13 @@ async fn unknown_requests_are_refused_in_json() {
             json!({"nme": "x"}),
             StatusCode::BAD_REQUEST,
         ),
+        // The order of fields is no part of the API.
+        (
+            Method::POST,
+            "/v1/buckets",
+            json!(["photos"]),
+            StatusCode::BAD_REQUEST,
+        ),
         (
             Method::POST,
             "/v1/keys",
@@ -69,6 +76,29 @@ async fn unknown_requests_are_refused_in_json() {
             "{path}: {error}"
         );
     }
+}
+
+#[tokio::test]
+async fn an_error_shows_only_the_beginning_of_a_wrong_value() {
+    let admin = admin().await;
+    let body = json!({"name": 1, "expires_ms": "x".repeat(20_000)});
+    let (status, error) = ask(&admin, Method::POST, "/v1/keys", body).await;
+    let detail = error["detail"].as_str().unwrap();
+    assert!(
+        status == StatusCode::BAD_REQUEST && detail.len() < 400,
+        "{error}"
+    );
+    let body = json!({"expires_ms": "x".repeat(20_000)});
+    let (_, error) = ask(&admin, Method::POST, "/v1/keys", body).await;
+    let detail = error["detail"].as_str().unwrap();
+    assert!(detail.ends_with("...") && detail.len() < 400, "{error}");
+}
+
+/// A probe may add a parameter, so that no proxy answers for the node.
+#[tokio::test]
+async fn health_takes_any_parameter() {
+    let admin = admin().await;
+    assert_eq!(get(&admin, "/health/live?now=1").await.0, StatusCode::OK);
 }
 
 #[tokio::test]
