@@ -174,7 +174,15 @@ pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -
     let inserts: Vec<InsertText> = parse_all(&document)?;
     drop(document);
     check_count("items", inserts.len(), MAX_INSERTS)?;
-    let inserts: S3Result<Vec<Insert>> = inserts.into_iter().map(InsertText::insert).collect();
+    let numbered = inserts.into_iter().enumerate();
+    let named = |(number, insert): (usize, InsertText)| {
+        let wrong = |error: S3Error| {
+            let why = format!("Item {} of the list: {}", number + 1, error.message());
+            S3Error::new(error.code(), why)
+        };
+        insert.insert().map_err(wrong)
+    };
+    let inserts: S3Result<Vec<Insert>> = numbered.map(named).collect();
     call.model.insert_items(bucket, inserts?).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -35,7 +35,7 @@ impl Accepted {
             json: false,
             binary: false,
         };
-        let mut any = false;
+        let (mut any, mut refused) = (false, Vec::new());
         let mut lines = headers.get_all(header::ACCEPT).iter().peekable();
         if lines.peek().is_none() {
             accepted.json = true;
@@ -45,15 +45,17 @@ impl Accepted {
                 let mut parts = kind.split(';').map(str::trim);
                 let kind = parts.next().unwrap_or_default();
                 if parts.any(is_zero) {
+                    refused.push(kind.to_ascii_lowercase());
                     continue;
                 }
-                any |= kind == "*/*" || kind == "application/*";
+                any |= kind == "*/*" || kind.eq_ignore_ascii_case("application/*");
                 accepted.json |= kind.eq_ignore_ascii_case(JSON);
                 accepted.binary |= kind.eq_ignore_ascii_case(BINARY);
             }
         }
         if any && !accepted.json {
-            (accepted.json, accepted.binary) = (true, true);
+            let takes = |form: &str| !refused.iter().any(|kind| kind == form);
+            (accepted.json, accepted.binary) = (takes(JSON), takes(BINARY));
         }
         if accepted.json || accepted.binary {
             Ok(accepted)

@@ -11,7 +11,7 @@ use archipel_model::Model;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -201,8 +201,25 @@ async fn identify(
     let signed = call.identify(parts, &shared.verifier, false).await?;
     let (caller, signer) = signed.ok_or(Code::AccessDenied)?;
     let operation = routed?;
+    refuse_conditions(parts)?;
     call.accept(&signer).await?;
     Ok((caller, operation))
+}
+
+/// Refuses conditions of writes: what is ignored would mislead. Tokens take their place.
+fn refuse_conditions(parts: &Parts) -> S3Result<()> {
+    let is_read = parts.method == Method::GET || parts.method == Method::HEAD;
+    let conditions = [
+        header::IF_MATCH,
+        header::IF_NONE_MATCH,
+        header::IF_UNMODIFIED_SINCE,
+        header::IF_MODIFIED_SINCE,
+    ];
+    let mut conditions = conditions.iter().filter(|_| !is_read);
+    match conditions.find(|name| parts.headers.contains_key(*name)) {
+        Some(name) => Err(S3Error::not_implemented(name.as_str())),
+        None => Ok(()),
+    }
 }
 
 async fn permit_and_answer(

@@ -176,3 +176,45 @@ async fn scripts_of_allowed_origins_may_use_a_bucket() {
         assert_eq!(exposed.is_some(), is_allowed);
     }
 }
+
+/// Wildcards take all but what has a weight of zero, in letters of either case.
+#[tokio::test]
+async fn wildcards_take_no_form_that_is_refused() {
+    let k2v = with_items().await;
+    for (accept, kind) in [
+        ("application/octet-stream;q=0, */*", "application/json"),
+        ("application/json;q=0, */*", "application/octet-stream"),
+        ("APPLICATION/*", "application/octet-stream"),
+    ] {
+        let headers = [("accept", accept)];
+        let query = [("sort_key", "x")];
+        let answered = k2v.send("GET", Some("a"), &query, &headers, b"").await;
+        assert_eq!(answered.headers["content-type"], kind, "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn conditions_of_writes_are_refused_and_change_nothing() {
+    let k2v = with_items().await;
+    let query = [("sort_key", "x")];
+    for header in ["if-match", "if-none-match"] {
+        let headers = [(header, "*")];
+        let answered = k2v.send("PUT", Some("a"), &query, &headers, b"new").await;
+        answered.is(501, "NotImplemented");
+    }
+    let read = [("accept", "application/octet-stream"), ("if-match", "*")];
+    let answered = k2v.send("GET", Some("a"), &query, &read, b"").await;
+    assert_eq!(&answered.body[..], b"A");
+}
+
+#[tokio::test]
+async fn a_wrong_item_of_a_batch_is_named() {
+    let k2v = with_items().await;
+    let good = json!({"pk": "a", "sk": "new", "v": "QQ=="});
+    let wrong = json!({"pk": "a", "sk": "new2", "v": "?"});
+    let body = serde_json::to_vec(&[good, wrong]).unwrap();
+    let refused = k2v.send("POST", None, &[], &[], &body).await;
+    assert_eq!(refused.status, 400);
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("Item 2 of the list: "), "{message}");
+}
