@@ -18,6 +18,9 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'*')
     .remove(b'/');
 
+/// The ETag of no content: its MD5.
+const EMPTY_ETAG: &str = "d41d8cd98f00b204e9800998ecf8427e";
+
 /// Those that are escaped for a listener. `mc` takes a key for an escaped one only if it finds an
 /// escaped slash.
 const ESCAPED_WITH_SLASHES: &AsciiSet = &ESCAPED.add(b'/');
@@ -54,8 +57,11 @@ fn record(
     if let Some(size) = event.size {
         object["size"] = size.into();
     }
-    if let Some(etag) = &event.etag {
-        object["eTag"] = etag.as_str().into();
+    // To AWS a delete marker is an object without content.
+    let is_marker = name.ends_with("DeleteMarkerCreated");
+    let of_marker = is_marker.then_some(EMPTY_ETAG);
+    if let Some(etag) = event.etag.as_deref().or(of_marker) {
+        object["eTag"] = etag.into();
     }
     if let Some(version) = &event.version {
         object["versionId"] = version.as_str().into();
@@ -85,6 +91,20 @@ fn record(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delete_marker_has_the_etag_of_no_content() {
+        for (name, etag) in [
+            ("s3:ObjectRemoved:DeleteMarkerCreated", json!(EMPTY_ETAG)),
+            ("s3:ObjectRemoved:Delete", Value::Null),
+        ] {
+            let event = Event {
+                name: name.into(),
+                ..Event::default()
+            };
+            assert_eq!(for_target(&event, "r")["s3"]["object"]["eTag"], etag);
+        }
+    }
 
     #[test]
     fn listeners_see_names_and_keys_as_clients_of_minio_expect_them() {
