@@ -192,7 +192,9 @@ fn hint(nodes: &[NodeInfo]) -> Option<String> {
     let idle = nodes
         .iter()
         .filter(|node| !node.in_layout && !node.admitted);
-    let idle: Vec<&NodeInfo> = idle.collect();
+    // A node that does not answer would be one more copy that is lacking.
+    let answers = |node: &&NodeInfo| matches!(node.state, NodeState::Alive | NodeState::Itself);
+    let idle: Vec<&NodeInfo> = idle.filter(answers).collect();
     if idle.is_empty() {
         return None;
     }
@@ -262,6 +264,17 @@ mod tests {
         };
         assert_eq!(row(&node)[3], "alive, admitted");
         assert_eq!(hint(&[node]), None);
+    }
+
+    #[test]
+    fn node_that_does_not_answer_is_not_named_by_the_hint() {
+        for state in [NodeState::Suspected, NodeState::Gone] {
+            let node = NodeInfo {
+                state,
+                ..idle(None)
+            };
+            assert_eq!(hint(&[node]), None);
+        }
     }
 
     #[test]
