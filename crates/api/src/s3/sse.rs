@@ -124,7 +124,10 @@ pub fn of_new(call: &Call<'_>, bucket: &Bucket) -> S3Result<Option<NewEncryption
             let error = S3Error::not_implemented("Server-side encryption with keys of AWS KMS");
             return Err(error.with("Header", SERVER));
         }
-        Some(_) => return Err(Code::InvalidEncryptionAlgorithmError.into()),
+        Some(other) => {
+            let why = "The encryption method specified is not supported";
+            return Err(S3Error::argument(SERVER, other, why));
+        }
     }
     refuse_kms(headers)?;
     Ok(
