@@ -73,6 +73,12 @@ pub struct Redundancy {
     pub zones: Option<u8>,
 }
 
+/// Returns true for the name of a zone: it stands in tables, in settings and on command lines.
+pub fn is_zone_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    (1..=64).contains(&name.len()) && name.bytes().all(plain)
+}
+
 /// One layout version.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Layout {

@@ -88,6 +88,7 @@ impl Service for NodeService {
                 let status = upkeep.serve_maintenance(decode(&request)?).await;
                 encode(&status.map_err(text)?)
             }
+            method::PROGRESS => encode(&inner.layouts.serve_progress(&decode(&request)?)),
             method::GOSSIP => data.gossip(from, request).await,
             method::NOTICE => match data.hear_notice(request).await {
                 true => Ok(Bytes::new()),

@@ -27,7 +27,7 @@ use crate::node::wire::{About, RowCall};
 use crate::register::versions::Promises;
 use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request};
 use sent::{Came, Deferred, Reply, Sent};
-use waiting::{Due, Replicas, Waiting, is_passing, is_settled};
+use waiting::{Due, Replicas, Waiting, is_busy, is_passing, is_settled};
 
 mod follow;
 mod refresh;
@@ -222,9 +222,12 @@ impl Run<'_> {
             }
             Err(error) => {
                 self.send_deferred(sent);
-                let passing = is_passing(&error);
+                let (passing, busy) = (is_passing(&error), is_busy(&error));
                 sent.refused = Some(error);
                 if round == operation.round() {
+                    if busy {
+                        waiting.on_busy(Instant::now());
+                    }
                     sent.away = self.away();
                     let replicas = self.replicas(sent, operation);
                     if !waiting.on_failure(Instant::now(), (to, round), passing, &replicas) {

@@ -72,11 +72,16 @@ impl Relay {
         }
     }
 
+    /// Returns true if some node asks, or did so lately.
+    pub fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
+
     /// Tells the nodes that ask a message, which is made only if there are some. One that is longer
     /// than 16 KiB is left out.
     pub fn tell(&self, message: impl FnOnce() -> Option<Bytes>) {
         // Every write passes here, so it costs nothing while no node asks.
-        if !self.is_asked.load(Ordering::Relaxed) {
+        if !self.is_asked() {
             return;
         }
         let message = message().filter(|message| message.len() <= LONGEST_BYTES);

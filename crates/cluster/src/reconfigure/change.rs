@@ -22,7 +22,7 @@ pub use super::staged::{LayoutChange, Staged};
 use crate::data::decision::Decision;
 use crate::data::options::WriteOptions;
 use crate::error::Error;
-use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Role};
+use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Role, is_zone_name};
 use crate::reconfigure::LayoutChanges;
 
 /// The key of the row of staged changes, in the control partition.
@@ -115,8 +115,11 @@ impl LayoutChanges {
     #[boxed]
     pub async fn stage(&self, changes: Vec<LayoutChange>) -> Result<Staged, Error> {
         let known = self.epoch().ok_or_else(no_layout)?;
-        changes.iter().try_for_each(check)?;
-        let next = known.newest().version + 1;
+        let current = known.newest();
+        changes
+            .iter()
+            .try_for_each(|change| check(change, current))?;
+        let next = current.version + 1;
         let row = control_row(Bytes::from_static(STAGED));
         let how = WriteOptions::durable(Durability::Fsync);
         self.update(&row, how, |current| {
@@ -134,7 +137,10 @@ impl LayoutChanges {
         })
         .await?
         .map_err(|()| {
-            refused("changes are staged for a newer layout than this node knows; try again")
+            refused(
+                "changes are staged for a newer layout than this node knows; fix: archipel layout show, and \
+                 try again",
+            )
         })?;
         // A layout that was applied before must not come into force later, nor that of an `apply`
         // that still runs and has read the earlier changes.
@@ -190,15 +196,16 @@ impl LayoutChanges {
                  apply that version"
             )));
         }
+        // After a discard the revision is a later one, too. There is nothing to view.
+        if staged.is_empty() {
+            return Err(refused("nothing is staged; fix: archipel layout assign"));
+        }
         if let Some(seen) = revision.filter(|seen| *seen != staged.revision) {
             let now = staged.revision;
             return Err(refused(format!(
                 "revision {seen}: the staged changes were edited meanwhile, and are at revision {now}; \
-                 fix: view them (archipel layout show) and apply that version"
+                 fix: view them (archipel layout show) and apply that revision"
             )));
-        }
-        if staged.is_empty() {
-            return Err(refused("nothing is staged; fix: archipel layout assign"));
         }
         // The checked changes are planned, whatever is staged from now on.
         let plan = self.plan(staged).await?;
@@ -249,6 +256,21 @@ impl LayoutChanges {
         })
     }
 
+    /// Returns the progress of the change that an epoch is, as its driver knows it. If the driver does
+    /// not answer, it is what this node knows: [`progress_of`](Self::progress_of).
+    #[boxed]
+    pub async fn driven_progress_of(&self, epoch: &Epoch) -> Option<Progress> {
+        let mut progress = self.progress_of(epoch)?;
+        let driver = self.driver(epoch);
+        if let Some(driver) = driver.filter(|driver| *driver != self.me().node)
+            && let Some(told) = self.ask_driver(&driver, epoch.number()).await
+        {
+            (progress.done, progress.rows) = (told.done, told.rows);
+            (progress.trouble, progress.row) = (told.trouble, told.row);
+        }
+        Some(progress)
+    }
+
     /// Returns the epochs so far, as far as the control group remembers them.
     #[boxed]
     pub async fn history(&self) -> Result<Vec<HistoryEntry>, Error> {
@@ -281,24 +303,32 @@ pub(super) fn epoch_of(value: &Value) -> Result<Epoch, Error> {
     Epoch::decode(bytes).map_err(|error| refused(format!("the row of the layout: {error}")))
 }
 
-fn check(change: &LayoutChange) -> Result<(), Error> {
+/// Checks a change of the layout `current`.
+fn check(change: &LayoutChange, current: &Layout) -> Result<(), Error> {
     match change {
-        LayoutChange::Assign(role) if role.zone.is_empty() || role.zone.len() > 64 => Err(refused(
-            format!("zone {:?}: 1 to 64 characters are allowed", role.zone),
-        )),
+        // An earlier release took any name. It stays, because another name is another zone.
+        LayoutChange::Assign(role)
+            if !is_zone_name(&role.zone) && current.roles.iter().all(|r| r.zone != role.zone) =>
+        {
+            let zone = &role.zone;
+            Err(refused(format!(
+                "zone {zone:?}: not a zone name; fix: use 1 to 64 letters, digits, hyphens, underscores and \
+                 dots, such as \"home\""
+            )))
+        }
         LayoutChange::Redundancy(r) if !(1..=MAX_REPLICAS).contains(&usize::from(r.replicas)) => {
             let asked = r.replicas;
             Err(refused(format!(
-                "replicas {asked}: 1 to {MAX_REPLICAS} are allowed"
+                "replicas {asked}: not a number of copies; fix: a number from 1 to {MAX_REPLICAS}"
             )))
         }
         LayoutChange::Redundancy(r)
             if r.zones
                 .is_some_and(|zones| zones == 0 || zones > r.replicas) =>
         {
-            let most = r.replicas;
+            let (asked, most) = (r.zones.unwrap_or(0), r.replicas);
             Err(refused(format!(
-                "zones: 1 to {most}, the number of replicas, are allowed"
+                "zones {asked}: not a number of zones for {most} replicas; fix: a number from 1 to {most}"
             )))
         }
         _ => Ok(()),
@@ -320,7 +350,7 @@ fn plan(current: &Layout, staged: &Staged) -> Result<Plan, String> {
     }
     if roles.len() > MAX_NODES {
         return Err(format!(
-            "{} nodes: at most {MAX_NODES} are allowed",
+            "{} nodes: a layout has at most {MAX_NODES}; fix: archipel layout remove some",
             roles.len()
         ));
     }

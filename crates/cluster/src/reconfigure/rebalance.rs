@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId, boxed};
+use archipel_net::Class;
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -21,10 +22,12 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::layout::{Epoch, Layout, StoreName, all_partitions, next_level};
+use crate::node::wire::method;
 use crate::reconfigure::LayoutChanges;
 use crate::reconfigure::change::refused;
 use crate::register::Rules;
-use work::{Shown, Work};
+use work::Work;
+pub(crate) use work::{ProgressCall, Shown};
 
 /// The number of partitions that are moved at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -37,6 +40,8 @@ const JOINING_LOOK: Duration = Duration::from_millis(100);
 const INTERVAL: Duration = Duration::from_secs(2);
 /// The interval at which the driver looks for a successor of the epoch that nobody told.
 const SUCCESSOR_INTERVAL: Duration = Duration::from_secs(60);
+/// The time that the driver may take to tell how far it is.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// The rebalancer's progress.
 #[derive(Default)]
@@ -192,6 +197,25 @@ impl LayoutChanges {
         };
         let nodes = epoch.newest().roles.iter().map(|role| role.store.node);
         nodes.filter(here).min()
+    }
+
+    /// Asks the driver of a change how far it is. Returns `None` if it does not tell in time.
+    pub(super) async fn ask_driver(&self, driver: &NodeId, epoch: u64) -> Option<Shown> {
+        let (peers, call) = (self.peers().ok()?, ProgressCall { epoch });
+        let asked = peers.call(driver, method::PROGRESS, Class::Control, &call);
+        tokio::time::timeout(ANSWER, asked).await.ok()?.ok()
+    }
+
+    /// Tells another node how far this one is with the change of an epoch.
+    pub(crate) fn serve_progress(&self, call: &ProgressCall) -> Shown {
+        let shown = self.rebalance.shown(call.epoch);
+        let epoch = self.epoch().filter(|epoch| epoch.number() == call.epoch);
+        let drives = epoch.is_some_and(|epoch| self.driver(&epoch) == Some(self.me().node));
+        Shown {
+            // That of a node that drove the change earlier says nothing any more.
+            trouble: shown.trouble.filter(|_| drives),
+            ..shown
+        }
     }
 
     /// Moves the data of the oldest version, and then retires that version. A partition that fails

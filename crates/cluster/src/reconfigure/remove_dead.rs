@@ -101,7 +101,9 @@ impl LayoutChanges {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let risk = self.removal_risk(node).await?;
         let proposal = epoch.skipping(&risk.store);
-        let proposal = proposal.ok_or_else(|| refused("the layout changed meanwhile"))?;
+        let proposal = proposal.ok_or_else(|| {
+            refused("the layout was changed meanwhile; fix: archipel layout show, and look again")
+        })?;
         if self.succeed(&epoch, proposal).await? {
             Ok(risk)
         } else {
@@ -132,7 +134,7 @@ fn skippable(epoch: &Epoch, node: &NodeId) -> Result<StoreName, Error> {
             "node {short} is in the newest layout version; fix: archipel layout remove {short}, or assign \
              it if it has a new store, apply that, and look again"
         ),
-        () if was_left => format!("node {short} is removed already"),
+        () if was_left => format!("node {short} is removed already: nothing is left to do"),
         () => format!(
             "node {short}: no layout version waits for it; fix: see in archipel layout show what a \
              change waits for"

@@ -264,6 +264,40 @@ async fn a_node_that_knows_an_older_layout_replaces_no_staged_changes() {
     assert_eq!(a.layouts().staged().await.unwrap(), staged);
 }
 
+/// A zone stands in tables and on command lines.
+#[tokio::test(start_paused = true)]
+async fn a_zone_has_a_plain_name_and_what_is_discarded_is_not_applied() {
+    let world = world(1).await;
+    let [a, _, _, new] = &world.nodes[..] else {
+        panic!()
+    };
+    for zone in ["pa ris", "a\n\x1b[31m", "", &"a".repeat(65)] {
+        let assign = LayoutChange::Assign(World::role(new, zone));
+        let refused = a.layouts().stage(vec![assign]).await.unwrap_err();
+        assert!(refused.to_string().contains("not a zone name"), "{refused}");
+    }
+    let assign = LayoutChange::Assign(World::role(new, "site-1_a.b"));
+    let staged = a.layouts().stage(vec![assign]).await.unwrap();
+    a.layouts().stage(vec![LayoutChange::Revert]).await.unwrap();
+    let seen = Some(staged.revision);
+    let refused = a.layouts().apply(staged.version, seen).await.unwrap_err();
+    let told = "nothing is staged";
+    assert!(refused.to_string().contains(told), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_an_earlier_release_took_stays() {
+    let world = World::unfounded(2, LATENCY, 1, Hooks::NONE).await.unwrap();
+    let [old, new] = &world.nodes[..] else {
+        panic!()
+    };
+    old.found("pa ris", 1 << 40).await.unwrap();
+    let assign = |zone| vec![LayoutChange::Assign(World::role(new, zone))];
+    let refused = old.layouts().stage(assign("os lo")).await.unwrap_err();
+    assert!(refused.to_string().contains("not a zone name"), "{refused}");
+    old.layouts().stage(assign("pa ris")).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_learns_no_layouts_is_not_taken_in_and_drives_no_change() {
     let world = world(1).await;

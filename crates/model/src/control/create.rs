@@ -152,7 +152,7 @@ impl Model {
         let value = row(codec::encode(&bucket));
         let row = rowkeys::bucket(name);
         self.put_bucket(name, &row, value).await?;
-        self.changed(&row).await?;
+        self.tell_changed(&row).await;
         if let Some(limited) = self.limit_new_bucket(&bucket).await? {
             return Ok(limited);
         }

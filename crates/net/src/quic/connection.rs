@@ -80,6 +80,15 @@ fn why_unproven(connection: &Connection, why: NotAdmitted) -> NotAdmitted {
     }
 }
 
+/// Returns the reason why a proof could not be read. A dial that is dropped closes its connection. So a
+/// stream that ends while the connection is open was cut short by its peer, which is a fault.
+fn why_unread(connection: &Connection, why: NotAdmitted) -> NotAdmitted {
+    match why {
+        NotAdmitted::Gone(why) if connection.close_reason().is_none() => NotAdmitted::Refused(why),
+        why => why,
+    }
+}
+
 /// Closes the connection if the proof failed.
 fn closing<T, E>(connection: &Connection, outcome: Result<T, E>) -> Result<T, E> {
     if outcome.is_err() {
@@ -106,7 +115,8 @@ async fn check(
 ) -> Result<(NodeId, Lane), NotAdmitted> {
     let (peer, keying) = (named(connection)?, keying(connection)?);
     let (mut send, mut receive) = connection.accept_bi().await.map_err(ended)?;
-    let (lane, proven) = handshake::check(identity, &keying, &mut receive).await?;
+    let read = handshake::check(identity, &keying, &mut receive).await;
+    let (lane, proven) = read.map_err(|why| why_unread(connection, why))?;
     trust(connection, lane);
     handshake::answer(identity, &keying, proven, &mut send).await?;
     Ok((peer, lane))

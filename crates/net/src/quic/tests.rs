@@ -171,6 +171,32 @@ async fn connection_with_a_fault_in_its_proof_is_refused() {
     }
 }
 
+/// Found by reading: a proof that its peer cut short counted as a dial that was dropped.
+#[tokio::test]
+async fn proof_that_is_cut_short_is_refused() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listening = Quic::listen(any, identity()).unwrap();
+    let dialling = Quic::listen(any, identity()).unwrap();
+    let address = listening.socket.local_addr().unwrap();
+    let connecting = dialling.connect(address, None).unwrap();
+    let cutting = async {
+        let connection = connecting.await.unwrap();
+        let (mut send, _receive) = connection.open_bi().await.unwrap();
+        send.write_all(b"a part of a proof").await.unwrap();
+        send.finish().unwrap();
+        // It is open until the other end closes it.
+        connection.closed().await
+    };
+    let (_, attempt) = listening.next_attempt().await.unwrap();
+    let admitting = tokio::time::timeout(Duration::from_secs(60), listening.admit(attempt));
+    let (_, admitted) = tokio::join!(cutting, admitting);
+    let admitted = admitted.expect("it learns of the end").map(|_| ());
+    assert!(
+        matches!(admitted, Err(NotAdmitted::Refused(_))),
+        "{admitted:?}"
+    );
+}
+
 #[test]
 fn derived_keys_are_those_of_one_node_and_one_purpose() {
     let (one, other) = (identity(), identity());

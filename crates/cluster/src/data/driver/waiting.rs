@@ -119,6 +119,17 @@ impl Waiting {
         false
     }
 
+    /// Notes that a replica says that it is busy. If the time for retries has been over for long, the
+    /// replica has worked at the last retry since then, and does not fail again and again. So this
+    /// time begins again. The time of the whole operation does not.
+    pub fn on_busy(&mut self, now: Instant) {
+        let patience = self.times.retries;
+        let worked = |retry: Retry| retry.at.is_none() && now >= retry.until + patience;
+        if self.retry.is_some_and(worked) {
+            self.retry = None;
+        }
+    }
+
     /// Forgets the failures of another round. They say nothing about this one, which may leave a
     /// replica out.
     fn enter(&mut self, round: u32) {
@@ -192,6 +203,11 @@ pub(super) fn is_passing(error: &Error) -> bool {
         Error::Unavailable(_) | Error::Storage(storage::Error::Busy(_)) => true,
         Error::Guarded | Error::Held | Error::Overtaken | Error::Storage(_) => false,
     }
+}
+
+/// Returns true if the replica is there, and could not do it in time.
+pub(super) fn is_busy(error: &Error) -> bool {
+    matches!(error, Error::Storage(storage::Error::Busy(_)))
 }
 
 /// Returns true if this answer to a write says that the replica holds the write, or that nothing

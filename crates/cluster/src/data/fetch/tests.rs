@@ -291,6 +291,29 @@ async fn a_node_waits_for_the_blocks_of_its_own_replica() {
     }
 }
 
+/// Found by reading: a replica that the quorum needed said twice that it was busy, and a client's write
+/// ended after 15 s. An operation may take 20 s.
+#[tokio::test(start_paused = true)]
+async fn a_write_waits_for_the_blocks_of_another_replica_for_as_long_as_it_may_take() {
+    let (world, block) = lagging().await;
+    let [writer, node] = [&world.nodes[0], &world.nodes[2]];
+    world.network.crash(world.ids[1]);
+    let held = node.fetches.of(None).queue(&[block]).lock().await;
+    let row = Value {
+        metadata: Bytes::from_static(b"new"),
+        payload: Payload::Blocks(vec![block]),
+        ..Value::default()
+    };
+    let (big, how) = (key("big"), WriteOptions::durable(Durability::Fsync));
+    let writing = writer.write(&big, Some(row), how);
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(16)).await;
+        drop(held);
+    };
+    let (written, ()) = tokio::join!(writing, later);
+    written.unwrap();
+}
+
 /// Found by reading: the row was asked for again while its blocks came. The first ones were here, and
 /// the others were fetched a second time.
 #[tokio::test(start_paused = true)]

@@ -34,6 +34,9 @@ pub const DIGEST: &str = "digest";
 /// [`MaintenanceCall`](crate::upkeep::repair::MaintenanceCall),
 /// [`MaintenanceStatus`](crate::upkeep::repair::MaintenanceStatus).
 pub const MAINTENANCE: &str = "maintenance";
+/// [`ProgressCall`](crate::reconfigure::rebalance::ProgressCall),
+/// [`Shown`](crate::reconfigure::rebalance::Shown).
+pub const PROGRESS: &str = "progress";
 /// A notice of the model to all nodes.
 pub const NOTICE: &str = "notice";
 /// The model asks whether a node reads or writes some content. The answer is one byte, not 0

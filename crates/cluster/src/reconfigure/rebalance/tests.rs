@@ -155,6 +155,42 @@ async fn a_row_that_cannot_be_moved_holds_up_no_other_and_is_named() {
     }
 }
 
+/// Found by reading: only the driver knew what held a change up, so that a command which waited for the
+/// end at another node waited for ever.
+#[tokio::test(start_paused = true)]
+async fn other_nodes_tell_what_holds_up_the_driver() {
+    let world = World::three_and(1, LATENCY, 3, Hooks::NONE).await.unwrap();
+    let [a, b, _, new] = &world.nodes[..] else {
+        panic!("four nodes")
+    };
+    let staged = a.layouts().stage(vec![assign(new)]).await.unwrap();
+    let applied = a.layouts().apply(staged.version, Some(staged.revision));
+    applied.await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let epoch = b.epoch().unwrap();
+    let all = moved(&epoch);
+    let error = Error::Unavailable("a node is away".into());
+    let mut failed = Failed::default();
+    failed.add(&(Bytes::from_static(b"k"), None), &error);
+    a.layouts().rebalance.note(|work| {
+        work.begin(epoch.number(), all.clone());
+        work.looked_at(all[0], 10);
+        work.ended(all[0], Ok(()));
+        work.ended(all[1], Err(failed));
+    });
+    let told = b.layouts().driven_progress_of(&epoch).await;
+    assert_eq!(told, a.layouts().progress_of(&epoch));
+    let told = told.unwrap();
+    assert_eq!((told.done, told.rows), (1, 10));
+    let trouble = told.trouble.unwrap();
+    assert!(trouble.contains("a node is away"), "{trouble}");
+    // The others do without a driver that does not answer.
+    world.isolate(0);
+    let told = b.layouts().driven_progress_of(&epoch).await;
+    assert_eq!(told, b.layouts().progress_of(&epoch));
+    assert_eq!(told.unwrap().trouble, None);
+}
+
 /// A partition fails once, after some of its rows were moved.
 #[test]
 fn a_partition_that_fails_is_tried_again_alone() {

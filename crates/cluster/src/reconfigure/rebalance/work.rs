@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use archipel_base::PartitionId;
+use archipel_base::codec::Versioned;
 use archipel_storage::RowKey;
+use serde::{Deserialize, Serialize};
 
 use super::ranges::Listed;
 use crate::error::Error;
@@ -32,17 +34,37 @@ pub(crate) struct Work {
     pub most_held: usize,
 }
 
+/// Asks a node how far it is with the change of an epoch.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ProgressCall {
+    /// The number of the epoch.
+    #[serde(rename = "e")]
+    pub epoch: u64,
+}
+
+impl Versioned for ProgressCall {
+    const VERSION: u8 = 1;
+}
+
 /// The part of the work that operators see.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Shown {
     /// The number of partitions that are done.
+    #[serde(rename = "d")]
     pub done: u32,
     /// The number of rows that were looked at.
+    #[serde(rename = "r")]
     pub rows: u64,
     /// The reason why the change does not continue, if it does not.
+    #[serde(rename = "t")]
     pub trouble: Option<String>,
     /// The first row that cannot be moved, if there is one.
+    #[serde(rename = "k")]
     pub row: Option<RowKey>,
+}
+
+impl Versioned for Shown {
+    const VERSION: u8 = 1;
 }
 
 /// The rows of a partition that could not be moved.

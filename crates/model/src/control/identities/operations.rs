@@ -93,7 +93,7 @@ impl Model {
             self.reread(&row_key.key).await?;
         }
         put?;
-        self.announce(&row_key).await.0?;
+        self.tell_changed(&row_key).await;
         Ok(Arc::new(entity))
     }
 

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use super::*;
-use crate::identity::NewKey;
+use crate::identity::{Group, NewKey};
 use crate::{NewToken, TokenScope};
 
 const NAME: &str = "www.example.org";
@@ -29,6 +29,17 @@ async fn cut_off_in<T>(
     reads: usize,
     change: impl Future<Output = T>,
 ) -> T {
+    cut_off(world, model, reads, change, || ()).await
+}
+
+/// Does the same, and calls `end` once the last of these reads has ended.
+async fn cut_off<T>(
+    world: &World,
+    model: &Model,
+    reads: usize,
+    change: impl Future<Output = T>,
+    end: impl Fn(),
+) -> T {
     let mut change = pin!(change);
     let (mut begun, mut was_reading) = (0, false);
     let done = poll_fn(|context| {
@@ -39,6 +50,9 @@ async fn cut_off_in<T>(
             if begun == reads {
                 world.isolate(0);
             }
+        }
+        if was_reading && !is_reading && begun == reads {
+            end();
         }
         was_reading = is_reading;
         polled
@@ -91,6 +105,27 @@ async fn key_and_token_are_told_with_their_secrets() {
     other.refresh_all().await.unwrap();
     let admitted = other.admit_admin_token(secret.expose()).await.unwrap();
     assert_eq!(admitted, Some(token));
+}
+
+#[tokio::test(start_paused = true)]
+async fn group_is_told_as_created() {
+    let (world, model, other) = two(false).await;
+    let created = model.create_group("writers", "/");
+    cut_off_in(&world, &model, 1, created).await.unwrap();
+    other.refresh_all().await.unwrap();
+    assert!(other.entity::<Group>("writers").unwrap().is_some());
+}
+
+/// The fences are set after the read, so the cut ends with it.
+#[tokio::test(start_paused = true)]
+async fn bucket_is_told_as_created() {
+    let (world, model, other) = two(false).await;
+    let created = model.create_bucket("new", None);
+    let created = cut_off(&world, &model, 1, created, || world.network.end_all_cuts());
+    let bucket = created.await.unwrap();
+    other.refresh_all().await.unwrap();
+    let found = other.bucket("new").unwrap().unwrap();
+    assert_eq!(found.id, bucket.id);
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,6 +112,51 @@ async fn each_round_has_its_own_time_for_retries() {
     assert!(fails(times.operation, 3), "the operation is over");
 }
 
+/// Found by reading: a replica that fetched blocks said twice, each time after 7.5 s, that it was
+/// busy. The operation ended then, and not at its own limit.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_works_at_a_request_is_asked_again_until_the_operation_is_over() {
+    let (begun, times) = (Instant::now(), Times::USUAL);
+    let (nobody, worked) = (Seen::new(&[], &[]), times.call * 3 / 4);
+    let mut waiting = Waiting::new(begun, times);
+    let mut fails = |now| {
+        waiting.on_busy(now);
+        let first = waiting.on_failure(now, (1, 1), true, &nobody.replicas());
+        assert!(first, "one of three is not needed");
+        if waiting.on_failure(now, (2, 1), true, &nobody.replicas()) {
+            return None;
+        }
+        let again = waiting.until(&nobody.replicas()).unwrap();
+        assert_eq!(again - now, times.first_retry);
+        assert_eq!(waiting.on_silence(again, &nobody.replicas()), Due::Again);
+        Some(again)
+    };
+    let mut now = begun + worked;
+    while let Some(again) = fails(now) {
+        now = again + worked;
+    }
+    assert!(now - begun >= times.operation, "{:?}", now - begun);
+}
+
+/// Replicas that are busy at once are asked again for as long as others that fail.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_is_busy_at_once_has_no_further_time() {
+    let begun = Instant::now();
+    let (mut now, mut waiting) = (begun, Waiting::new(begun, Times::USUAL));
+    let nobody = Seen::new(&[], &[]);
+    loop {
+        waiting.on_busy(now);
+        let told = waiting.on_failure(now, (1, 1), true, &nobody.replicas());
+        assert!(told, "one of three is not needed");
+        if waiting.on_failure(now, (2, 1), true, &nobody.replicas()) {
+            break;
+        }
+        now = waiting.until(&nobody.replicas()).unwrap();
+        assert_eq!(waiting.on_silence(now, &nobody.replicas()), Due::Again);
+    }
+    assert!(now - begun < 2 * Times::USUAL.retries, "{:?}", now - begun);
+}
+
 /// Found by reading: the replicas of the next round were asked again before they could answer.
 #[tokio::test(start_paused = true)]
 async fn a_retry_ends_with_its_round() {
