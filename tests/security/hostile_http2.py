@@ -12,7 +12,7 @@ import struct
 from typing import Iterator
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
 INITIAL_WINDOW_SIZE, CANCEL = 4, 8
 # The field `:status: 200` of the table that both sides know. It comes first.
@@ -28,6 +28,11 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 def start(window: int = 65_535) -> bytes:
     """The beginning of a connection whose answers may have so many bytes before the client asks for more."""
     return PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window))
+
+
+def more(stream: int, size: int) -> bytes:
+    """Lets the server send so many bytes more of an answer, and of the whole connection."""
+    return b"".join(frame(WINDOW_UPDATE, 0, at, struct.pack(">I", size)) for at in (0, stream))
 
 
 def text(value: str) -> bytes:

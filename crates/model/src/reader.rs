@@ -1,6 +1,7 @@
 //! Reads an object's content with bounded memory. `feeder` reads blocks ahead, `encrypted` opens
-//! what is encrypted.
+//! what is encrypted, and `channel` brings the pieces to the client's stream.
 
+mod channel;
 mod encrypted;
 mod feeder;
 
@@ -13,7 +14,6 @@ use archipel_storage::{BlockRef, Payload, RowKey};
 use archipel_traces::carry;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 
 use crate::cipher::{ContentKey, Locked};
 use crate::error::Error;
@@ -22,6 +22,7 @@ use crate::in_use::{InUse, InUseMark};
 use crate::object::ObjectHead;
 use crate::owner::{Owner, PartsId, UploadName};
 use crate::rowkeys;
+use channel::PieceReceiver;
 use encrypted::unsealed;
 use feeder::Feeder;
 
@@ -124,7 +125,7 @@ impl ObjectReader {
             };
             return ObjectStream(Source::Ready(piece.transpose()));
         }
-        let (sender, receiver) = mpsc::channel(AHEAD);
+        let (sender, receiver) = channel::channel();
         let following = self.following.lock().take();
         let mut feeder = Feeder {
             cluster: self.cluster.clone(),
@@ -156,7 +157,7 @@ pub struct ObjectStream(Source);
 
 enum Source {
     Ready(Option<Result<Bytes, Error>>),
-    Fed(mpsc::Receiver<Result<Bytes, Error>>),
+    Fed(PieceReceiver),
 }
 
 impl ObjectStream {
@@ -165,7 +166,7 @@ impl ObjectStream {
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         match &mut self.0 {
             Source::Ready(piece) => piece.take(),
-            Source::Fed(receiver) => receiver.recv().await,
+            Source::Fed(receiver) => receiver.next().await,
         }
     }
 }
@@ -177,3 +178,6 @@ pub(crate) fn keep(in_use: &Arc<InUse>, content: &Content, pin: Pin) -> Arc<Keep
         _in_use: content.name().map(|name| in_use.mark(name)),
     })
 }
+
+#[cfg(test)]
+mod tests;

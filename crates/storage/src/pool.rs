@@ -320,11 +320,6 @@ impl Pool {
         self.memory.keep(content)
     }
 
-    /// Returns true if more than half of the holdable memory is held.
-    pub fn is_short(&self) -> bool {
-        self.memory.is_short()
-    }
-
     /// Returns the free bytes of the memory for content; `None` if it is unlimited.
     pub fn free_buffer_bytes(&self) -> Option<usize> {
         self.memory.free_bytes()

@@ -87,7 +87,7 @@ impl Feeder {
     /// Sends stored bytes, or what they open to.
     pub(super) async fn send(&mut self, mut stored: Bytes) -> Result<(), Stop> {
         if self.opener.is_none() {
-            return self.sender.send(Ok(stored)).await.map_err(|_| Stop);
+            return self.sender.send(stored).await;
         }
         while let Some(opener) = self.opener.as_mut().filter(|_| !stored.is_empty()) {
             let pool = self.cluster.buffers();
@@ -108,7 +108,7 @@ impl Feeder {
                         Some(memory) => memory.guard(piece),
                         None => piece.into(),
                     };
-                    self.sender.send(Ok(piece)).await.map_err(|_| Stop)?;
+                    self.sender.send(piece).await?;
                 }
                 continue;
             }
@@ -137,7 +137,7 @@ impl Feeder {
             let (piece, is_last) = self.or_fail(opened).await?;
             sent += piece.len();
             if !piece.is_empty() {
-                self.sender.send(Ok(piece)).await.map_err(|_| Stop)?;
+                self.sender.send(piece).await?;
             }
             if is_last {
                 return Ok(());

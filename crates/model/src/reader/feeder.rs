@@ -1,16 +1,22 @@
 //! Reads content into the channel of a stream, a few blocks ahead. Every block is verified.
+//!
+//! While no memory can be held, a block is parked on the disk until the client has taken it. For
+//! the first block of an answer, that is not done before the client asks for more than its
+//! beginning. Else clients that ask for thousands of objects and read nothing would keep the disk
+//! busy. That block is then read a second time, and no block is read more often.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use archipel_base::codec;
+use archipel_base::pieces::MAX_PIECE_BYTES;
 use archipel_base::{PartitionId, boxed};
 use archipel_cluster::{BlockStream, Cluster, OpenRow, Pin};
 use archipel_storage::pool::{Reservation, Staged};
 use archipel_storage::{BlockRef, RowKey, VersionName};
 use bytes::Bytes;
-use tokio::sync::mpsc;
 
+use super::channel::PieceSender;
 use super::{AHEAD, Content, Keep, slice};
 use crate::cipher::segments::Opener;
 use crate::cipher::{DataKey, part_key};
@@ -20,6 +26,10 @@ use crate::object::ObjectHead;
 use crate::owner::PartsId;
 use crate::rowkeys;
 use crate::upload::Part;
+
+/// The size of the pieces at the beginning of an answer, in bytes, while no memory can be held.
+/// They are copies that count for no reservation. [`AHEAD`] of them are sent.
+pub(super) const FIRST_BYTES: usize = 8 << 10;
 
 /// The reason to stop: the client has gone, or the stream has got an error.
 pub(super) struct Stop;
@@ -32,7 +42,7 @@ pub(super) struct Feeder {
     pub version: VersionName,
     /// The content of the whole object.
     pub whole: Content,
-    pub sender: mpsc::Sender<Result<Bytes, Error>>,
+    pub sender: PieceSender,
     /// The key of the content, or of its upload.
     pub key: Option<DataKey>,
     /// Opens what is read at present.
@@ -90,6 +100,23 @@ impl Feeder {
         offset: u64,
         range: &Range<u64>,
     ) -> Result<(), Stop> {
+        let mut range = range.clone();
+        while let Some(at) = self.some_of(partition, blocks, offset, &range).await? {
+            self.sender.asked().await?;
+            range.start = at;
+        }
+        Ok(())
+    }
+
+    /// Sends what [`blocks`](Feeder::blocks) sends, or the beginning of it. Returns the offset of
+    /// the rest, which is to be read once the client asks for it; `None` if there is no rest.
+    async fn some_of(
+        &mut self,
+        partition: PartitionId,
+        blocks: &[BlockRef],
+        offset: u64,
+        range: &Range<u64>,
+    ) -> Result<Option<u64>, Stop> {
         let mut end = offset;
         let placed = blocks.iter().map(|block| {
             let start = end;
@@ -101,7 +128,7 @@ impl Feeder {
         };
         let (starts, wanted): (Vec<u64>, Vec<BlockRef>) = placed.filter(touched).unzip();
         let Some(first) = starts.first() else {
-            return Ok(());
+            return Ok(None);
         };
         let mut at = range.start.max(*first);
         let mut stream = match self.following.take() {
@@ -117,10 +144,14 @@ impl Feeder {
             };
             let piece = self.or_fail(piece).await?;
             let within = 0..end - at;
-            at += piece.len() as u64;
-            self.pass(piece, &within).await?;
+            let wanted = within.end.min(piece.len() as u64);
+            let passed = self.pass(piece, &within).await?;
+            at += passed;
+            if passed < wanted {
+                return Ok(Some(at));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Sends those bytes of a tail that are in `range`. All its extents but the last have `extent`
@@ -212,15 +243,42 @@ impl Feeder {
         } else {
             1
         };
-        let room = self.sender.reserve_many(wanted).await;
-        room.map(|_| ()).map_err(|_| Stop)
+        self.sender.room(wanted).await
     }
 
-    /// Sends a range of a block to the client. Waits while the client is slower.
+    /// Sends a range of a block to the client. Waits while the client is slower. Returns the number
+    /// of bytes that were sent: fewer if nothing was sent before, no memory can be held, and the
+    /// client asks for no more than that.
     #[boxed]
-    pub async fn pass(&mut self, block: Bytes, range: &Range<u64>) -> Result<(), Stop> {
+    pub async fn pass(&mut self, block: Bytes, range: &Range<u64>) -> Result<u64, Stop> {
         let length = block.len() as u64;
-        let within = range.start.min(length) as usize..range.end.min(length) as usize;
+        let mut within = range.start.min(length) as usize..range.end.min(length) as usize;
+        let mut sent = 0;
+        // A piece of another node's block is short. To ask for it again would cost a round trip.
+        let is_long = within.len() > MAX_PIECE_BYTES;
+        if is_long && !self.sender.has_sent() && !self.cluster.buffers().can_hold(block.len()) {
+            if let Some(opener) = &self.opener {
+                // A segment is opened as a whole. The block before may have brought some of it.
+                let parked = self.parked.as_ref().map_or(0, Staged::len);
+                let lacks = opener.lacks().saturating_sub(parked);
+                within.end = within.end.min(within.start + lacks);
+            } else {
+                for _ in 0..AHEAD {
+                    let behind = within.start + FIRST_BYTES;
+                    let piece = Bytes::copy_from_slice(&block[within.start..behind]);
+                    // There is room for it, so that the block waits for no client.
+                    self.send(piece).await?;
+                    within.start = behind;
+                    sent += FIRST_BYTES as u64;
+                }
+                // The tasks that can go on do so. Among them is that of a client which reads: it
+                // asks for more, and its block need not be read again.
+                tokio::task::yield_now().await;
+                if !self.sender.is_asked() {
+                    return Ok(sent);
+                }
+            }
+        }
         let mut content = self
             .or_fail(self.cluster.buffers().outgoing(block, within).await)
             .await?;
@@ -229,8 +287,9 @@ impl Feeder {
             // gone.
             self.room().await?;
             let Some(piece) = self.or_fail(content.next().await).await? else {
-                return Ok(());
+                return Ok(sent);
             };
+            sent += piece.len() as u64;
             self.send(piece).await?;
         }
     }
@@ -244,7 +303,7 @@ impl Feeder {
             error => error,
         };
         tracing::error!(%error, "reading an object failed");
-        let _ = self.sender.send(Err(error)).await;
+        self.sender.fail(error).await;
         Err(Stop)
     }
 

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::Pool;
+
 /// The unit in which memory is counted, so that a semaphore's 32 bits suffice.
 const UNIT_BYTES: usize = 1024;
 
@@ -111,6 +113,13 @@ impl Memory {
         }
     }
 
+    pub fn can_hold(&self, bytes: usize) -> bool {
+        let Some(budget) = &self.0 else {
+            return true;
+        };
+        budget.holdable.available_permits() >= units_of(bytes) as usize
+    }
+
     pub fn is_short(&self) -> bool {
         let Some(budget) = &self.0 else {
             return false;
@@ -121,6 +130,18 @@ impl Memory {
     pub fn free_bytes(&self) -> Option<usize> {
         let budget = self.0.as_ref()?;
         Some(budget.all.available_permits() * UNIT_BYTES)
+    }
+}
+
+impl Pool {
+    /// Returns true if so many bytes of content could be held now.
+    pub fn can_hold(&self, bytes: usize) -> bool {
+        self.memory.can_hold(bytes)
+    }
+
+    /// Returns true if more than half of the holdable memory is held.
+    pub fn is_short(&self) -> bool {
+        self.memory.is_short()
     }
 }
 

@@ -236,6 +236,17 @@ async fn stalled_clients_do_not_block_others() {
     assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
 }
 
+#[test]
+fn content_can_be_held_while_memory_is_left_for_all_of_it() {
+    let pool = small();
+    assert!(pool.can_hold(512 << 10) && !pool.can_hold((512 << 10) + 1));
+    let held = pool.try_hold(1).unwrap();
+    assert!(!pool.can_hold(512 << 10));
+    drop(held);
+    assert!(pool.can_hold(512 << 10));
+    assert!(Pool::inline().can_hold(usize::MAX));
+}
+
 #[tokio::test]
 async fn an_outgoing_range_holds_only_its_own_memory() {
     let (_folder, pool) = with_scratch();

@@ -124,6 +124,35 @@ async fn clients_that_stall_hold_nothing_that_others_need() {
     assert_eq!(read(&reader, 0..u64::MAX).await.unwrap(), content);
 }
 
+/// A client may take what it is sent, and never ask for more. Its answer begins with one segment,
+/// which may begin in one block and end in the next.
+#[tokio::test]
+async fn block_is_not_parked_before_the_client_asks_for_a_second_segment() {
+    let (model, bucket) = start_with_a_limit().await;
+    let content = content(3_000_000);
+    put(&model, &bucket, &Encrypt::Server, &content).await;
+    for start in [0, 15 * 65_536] {
+        let held = hold(&model).await;
+        let reader = model.open_object(&bucket, "key").await.unwrap();
+        let mut stream = reader.stream(start as u64..u64::MAX);
+        let mut all = Vec::new();
+        while all.len() < 65_536 {
+            all.extend_from_slice(&stream.next().await.unwrap().unwrap());
+        }
+        assert_eq!(all.len(), 65_536);
+        drop(held);
+        // The rest of a parked block would come one segment at a time, or less.
+        let piece = stream.next().await.unwrap().unwrap();
+        assert_eq!(piece.len(), 4 * 65_536);
+        all.extend_from_slice(&piece);
+        drop(piece);
+        while let Some(piece) = stream.next().await {
+            all.extend_from_slice(&piece.unwrap());
+        }
+        assert!(all == content[start..], "from {start}");
+    }
+}
+
 /// The connection to a slow client may hold pieces for as long as it likes.
 #[tokio::test]
 async fn opened_segments_count_until_the_client_has_them() {
