@@ -104,7 +104,8 @@ def test_limits(k2v, example):
     refused(example, 400, "InvalidArgument", k2v.insert, "p", "s" * 513, b"x")
     refused(example, 400, "InvalidArgument", k2v.insert, "p", "s\0", b"x")
     large = b"x" * ((256 << 10) + 1)
-    refused(example, 400, "MaxMessageLengthExceeded", k2v.insert, "p", "s", large)
+    refused(example, 400, "EntityTooLarge", k2v.insert, "p", "s", large)
+    refused(example, 400, "EntityTooLarge", k2v.insert_batch, [{"pk": "p", "sk": "s", "v": large}])
     for n in range(2):
         k2v.insert("p", "s", bytes([n]) * (200 << 10))
     refused(example, 400, "InvalidRequest", k2v.insert, "p", "s", b"y" * (200 << 10))

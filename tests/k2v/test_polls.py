@@ -87,6 +87,26 @@ def test_refused_polls(k2v, example):
         assert error.value.status == 400
 
 
+def test_polls_end_with_their_bucket(k2v, server, s3, example):
+    k2v.insert("p", "s", b"1")
+    k2v.delete("p", "s", k2v.read("p", "s")[1])
+    _, token = k2v.read("p", "s")
+    marker = k2v.poll_range("p")["seenMarker"]
+    with ThreadPoolExecutor(2) as pool:
+        polls = [
+            pool.submit(k2v.poll, "p", "s", token, 60),
+            pool.submit(k2v.poll_range, "p", seenMarker=marker, timeout=60),
+        ]
+        assert wait_until(lambda: waiting(server) == 2)
+        s3.delete_bucket(Bucket=k2v.bucket)
+        began = time.monotonic()
+        for poll in polls:
+            with pytest.raises(example.K2VError) as error:
+                poll.result()
+            assert (error.value.status, error.value.code) == (404, "NoSuchBucket")
+        assert time.monotonic() - began < 10
+
+
 def test_many_polls_wake_together(k2v, server):
     k2v.insert("p", "s", b"1")
     _, token = k2v.read("p", "s")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.client import Client
+from support.unchanged import unchanged
 
 TOKEN = "X-Garage-Causality-Token"
 SK = [("sort_key", "s")]
@@ -60,6 +62,41 @@ def test_error_is_a_document(k2v):
     assert (error["code"], error["region"]) == ("NoSuchKey", k2v.region)
     assert error["path"] == f"/{k2v.bucket}/none" and error["message"]
     assert error["requestId"] == headers["x-amz-request-id"]
+
+
+@pytest.mark.parametrize(
+    "header, value, status, code",
+    [
+        ("x-amz-expected-bucket-owner", "000000000000", 204, None),
+        ("x-amz-expected-bucket-owner", "123456789012", 403, "AccessDenied"),
+        ("x-amz-expected-bucket-owner", "nobody", 400, "InvalidBucketOwnerAWSAccountID"),
+        ("x-amz-acl", "private", 501, "NotImplemented"),
+        ("x-amz-meta-a", "b", 501, "NotImplemented"),
+        ("x-amz-server-side-encryption", "AES256", 501, "NotImplemented"),
+        ("x-amz-tagging", "a=b", 501, "NotImplemented"),
+    ],
+)
+def test_headers_count_or_are_refused(k2v, server, credentials, header, value, status, code):
+    client = Client(server.k2v, credentials)
+
+    def put():
+        path = f"/{k2v.bucket}/p"
+        return client.request("PUT", path, SK, [(header, value)], b"1", service="k2v")
+
+    if code is None:
+        assert put().status == status
+        assert k2v.read("p", "s")[0] == [b"1"]
+        return
+    with unchanged():
+        answer = put()
+    assert (answer.status, json.loads(answer.body)["code"]) == (status, code), answer.brief()
+
+
+def test_wrong_method_is_answered_with_those_that_are_allowed(k2v):
+    status, headers, _ = k2v.send("POST", "p", SK)
+    assert (status, headers["Allow"]) == (405, "GET, PUT, DELETE")
+    status, headers, _ = k2v.send("PUT")
+    assert (status, headers["Allow"]) == (405, "GET, POST, SEARCH")
 
 
 def test_poll_that_nothing_changes_has_no_body(k2v):

@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::json::Object;
+use crate::json::{explain, read};
 use crate::s3::body;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{Answer, empty};
@@ -145,24 +145,15 @@ pub fn value(text: &str) -> S3Result<Bytes> {
     Ok(decoded.into())
 }
 
-/// Reads a list of objects.
-///
-/// # Errors
-/// [`Code::InvalidRequest`].
-pub fn parse_all<T: DeserializeOwned>(document: &[u8]) -> S3Result<Vec<T>> {
-    let all: Vec<Object<T>> = parse(document)?;
-    Ok(all.into_iter().map(|one| one.0).collect())
-}
-
 /// Reads a document.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`].
 pub fn parse<T: DeserializeOwned>(document: &[u8]) -> S3Result<T> {
-    serde_json::from_slice(document).map_err(|error| {
+    read(document).map_err(|error| {
         S3Error::new(
             Code::InvalidRequest,
-            format!("The document is not valid: {error}"),
+            format!("The document is not valid: {}", explain(&error)),
         )
     })
 }

@@ -5,7 +5,7 @@ use archipel_model::k2v::{Insert, Item, ItemName, Page, Range};
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::answer::{ItemText, json, parse_all, token, value};
+use super::answer::{ItemText, json, parse, token, value};
 use super::route::limit;
 use super::service::Permit;
 use crate::s3::call::Call;
@@ -104,18 +104,19 @@ impl Search {
         Ok(range)
     }
 
-    /// Checks a search for items to delete. It may have all fields, but those that choose among the
-    /// items of a range, or order them, must be `null` or false.
+    /// Returns the one item that is to be deleted, or else the range. A search for items to delete
+    /// may have all fields, but those that choose among the items of a range, or order them, must
+    /// be `null` or false.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`].
-    fn check_deletion(&self) -> S3Result<()> {
+    /// [`Code::InvalidRequest`], [`Code::InvalidArgument`].
+    fn deletion(&self) -> S3Result<(Option<ItemName>, Range)> {
         let chooses = self.limit.is_some() || self.conflicts_only || self.tombstones;
         if chooses || self.reverse {
             let why = "A deletion has neither limit, reverse, conflictsOnly nor tombstones.";
             return Err(S3Error::new(Code::InvalidRequest, why));
         }
-        Ok(())
+        Ok((self.single()?, self.range()?))
     }
 
     /// Returns true if an item is among those that are searched.
@@ -167,23 +168,36 @@ fn check_count(what: &str, count: usize, most: usize) -> S3Result<()> {
     Err(S3Error::new(Code::InvalidRequest, why))
 }
 
+/// Returns the error of an entry of a list, by its place from 0. The message names the entry if it
+/// is wrong: other errors are not about it.
+fn of_entry(what: &str, place: usize, error: S3Error) -> S3Error {
+    if error.code().status() != StatusCode::BAD_REQUEST {
+        return error;
+    }
+    let why = format!("{what} {} of the list: {}", place + 1, error.message());
+    S3Error::new(error.code(), why)
+}
+
+/// Does the same for a search.
+fn of_search(place: usize) -> impl Fn(S3Error) -> S3Error {
+    move |error| of_entry("Search", place, error)
+}
+
 /// Answers `InsertBatch`.
 pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
-    let inserts: Vec<InsertText> = parse_all(&document)?;
+    let inserts: Vec<InsertText> = parse(&document)?;
     drop(document);
     check_count("items", inserts.len(), MAX_INSERTS)?;
     let numbered = inserts.into_iter().enumerate();
-    let named = |(number, insert): (usize, InsertText)| {
-        let wrong = |error: S3Error| {
-            let why = format!("Item {} of the list: {}", number + 1, error.message());
-            S3Error::new(error.code(), why)
-        };
+    let named = |(place, insert): (usize, InsertText)| {
+        let wrong = |error| of_entry("Item", place, error);
         insert.insert().map_err(wrong)
     };
     let inserts: S3Result<Vec<Insert>> = numbered.map(named).collect();
-    call.model.insert_items(bucket, inserts?).await?;
+    let inserted = call.model.insert_items(bucket, inserts?).await;
+    inserted.map_err(|failed| of_entry("Item", failed.place, failed.error.into()))?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
@@ -191,13 +205,13 @@ pub async fn insert(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -
 pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
-    let searches: Vec<Search> = parse_all(&document)?;
+    let searches: Vec<Search> = parse(&document)?;
     check_count("searches", searches.len(), MAX_SEARCHES)?;
     let (mut singles, mut ranges) = (Vec::new(), Vec::new());
     for (number, search) in searches.iter().enumerate() {
-        match search.single()? {
+        match search.single().map_err(of_search(number))? {
             Some(name) => singles.push((number, name)),
-            None => ranges.push((number, search.range()?)),
+            None => ranges.push((number, search.range().map_err(of_search(number))?)),
         }
     }
     let (of_singles, names): (Vec<usize>, Vec<ItemName>) = singles.into_iter().unzip();
@@ -227,12 +241,11 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
 pub async fn delete(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT_BYTES).await?;
     let _place = permit.batch().await;
-    let deletions: Vec<Search> = parse_all(&document)?;
+    let deletions: Vec<Search> = parse(&document)?;
     check_count("searches", deletions.len(), MAX_SEARCHES)?;
     let mut checked = Vec::with_capacity(deletions.len());
-    for deletion in &deletions {
-        deletion.check_deletion()?;
-        checked.push((deletion.single()?, deletion.range()?));
+    for (number, deletion) in deletions.iter().enumerate() {
+        checked.push(deletion.deletion().map_err(of_search(number))?);
     }
     let mut deleted = Vec::with_capacity(checked.len());
     for (deletion, (single, range)) in deletions.into_iter().zip(checked) {

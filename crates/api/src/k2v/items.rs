@@ -141,7 +141,12 @@ fn header_token(call: &Call<'_>) -> S3Result<Option<bytes::Bytes>> {
 /// Answers `InsertItem`.
 pub async fn insert(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
     let (name, token) = (name(call)?, header_token(call)?);
-    let value = call.optional_document(MAX_VALUE_BYTES).await?;
+    let value = call.optional_document(MAX_VALUE_BYTES).await;
+    let value = value.map_err(|error| match error.code() {
+        // Batches say so, too.
+        Code::MaxMessageLengthExceeded => S3Error::from(archipel_model::Error::TooLarge),
+        _ => error,
+    })?;
     let insert = Insert {
         name,
         token,

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::answer::{ItemText, json, parse, token, token_text};
 use super::items::poll_time;
 use super::service::Permit;
-use crate::json::Object;
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Result};
 use crate::s3::respond::Answer;
@@ -43,7 +42,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     let poll: PollText = {
         let document = call.document(MAX_DOCUMENT_BYTES).await?;
         let _place = permit.batch().await;
-        parse::<Object<PollText>>(&document)?.0
+        parse(&document)?
     };
     let marker = poll.seen_marker.as_deref().map(token).transpose()?;
     let time = poll_time(poll.timeout)?;

@@ -6,6 +6,7 @@ use archipel_access::Action;
 use http::Method;
 
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::hoisted;
 use crate::s3::target::Target;
 use crate::s3::uri::{Query, begins_with};
 
@@ -66,11 +67,13 @@ impl Operation {
 /// Returns the operation of a request.
 ///
 /// # Errors
-/// [`Code::MethodNotAllowed`], [`Code::InvalidArgument`] for a parameter that the operation does
-/// not have.
+/// [`Code::MethodNotAllowed`] with the methods for the address, [`Code::InvalidArgument`] for a
+/// parameter that the operation does not have.
 pub fn route(method: &Method, target: &Target) -> S3Result<Operation> {
+    let not_allowed =
+        || S3Error::from(Code::MethodNotAllowed).with_header("allow", methods(target));
     if target.control {
-        return Err(Code::MethodNotAllowed.into());
+        return Err(not_allowed());
     }
     let query = &target.query;
     let is_search = method.as_str() == "SEARCH";
@@ -92,16 +95,33 @@ pub fn route(method: &Method, target: &Target) -> S3Result<Operation> {
             _ => ((is_post || is_search) && query.has("poll_range")).then_some(PollRange),
         },
     };
-    let operation = operation.ok_or(Code::MethodNotAllowed)?;
+    let operation = operation.ok_or_else(not_allowed)?;
     check(query, operation)?;
     Ok(operation)
 }
 
-/// Refuses parameters that mean nothing. Those of presigned addresses are for the signature.
+/// Returns the methods for an address. Without a bucket there are none.
+fn methods(target: &Target) -> &'static str {
+    let has = |name| target.query.has(name);
+    match (&target.bucket, &target.key) {
+        _ if target.control => "",
+        (None, _) => "",
+        (Some(_), Some(_)) if has("poll_range") => "POST, SEARCH",
+        (Some(_), Some(_)) => "GET, PUT, DELETE",
+        (Some(_), None) if has("search") => "POST, SEARCH",
+        (Some(_), None) if has("delete") => "POST",
+        (Some(_), None) => "GET, POST, SEARCH",
+    }
+}
+
+/// Refuses parameters that mean nothing, and headers that a client moved into the query. Other
+/// parameters of presigned addresses are for the signature.
 fn check(query: &Query, operation: Operation) -> S3Result<()> {
     for (name, _) in query.iter() {
         let known = operation.parameters().contains(&name);
-        if !known && !begins_with(name, "x-amz-") {
+        let of_signature =
+            begins_with(name, "x-amz-") && !hoisted::is_header(&name.to_ascii_lowercase());
+        if !known && !of_signature {
             let why = format!("{} does not have this parameter.", operation.name());
             return Err(S3Error::argument(name, "", why));
         }

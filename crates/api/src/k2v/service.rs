@@ -11,7 +11,7 @@ use archipel_model::Model;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -20,12 +20,12 @@ use tokio::sync::Semaphore;
 use super::route::{Operation, route};
 use super::{answer, batch, index, items, range};
 use crate::audit::Audit;
-use crate::s3::auth::Caller;
+use crate::s3::auth::{self, Caller};
 use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::endpoint::{self, Endpoint, Frontend, Learned, RequestHead, Responded};
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::respond::{Answer, empty};
+use crate::s3::respond::{Answer, add_headers_of, empty};
 use crate::s3::sigv4::Verifier;
 use crate::s3::target::Target;
 use crate::serve::{Answering, Body, BoxError, Limits, Metrics, Rates, Service};
@@ -36,6 +36,19 @@ pub use permit::Permit;
 const LEFT_BY_POLLS: usize = 6;
 /// The most requests with large bodies or answers at once: each may take some tens of megabytes.
 const BATCHES: usize = 16;
+
+/// The beginnings of headers about what objects have and items do not.
+const OF_OBJECTS: [&str; 9] = [
+    "x-amz-acl",
+    "x-amz-copy-source",
+    "x-amz-grant-",
+    "x-amz-meta-",
+    "x-amz-object-lock-",
+    "x-amz-server-side-encryption",
+    "x-amz-storage-class",
+    "x-amz-tagging",
+    "x-amz-website-redirect-location",
+];
 
 /// Settings of the K2V server.
 #[derive(Clone)]
@@ -148,10 +161,12 @@ impl Endpoint for K2v {
     }
 
     fn error_answer(&self, head: &RequestHead, error: &S3Error) -> Answer {
-        match head.parts.method {
+        let mut answer = match head.parts.method {
             Method::HEAD => empty(error.code().status()),
             _ => answer::error(error, &self.0.region, head.parts.uri.path(), &head.id),
-        }
+        };
+        add_headers_of(error, &mut answer);
+        answer
     }
 
     fn add_headers(&self, head: &RequestHead, learned: &Learned, answer: &mut Answer) {
@@ -201,13 +216,14 @@ async fn identify(
     let signed = call.identify(parts, &shared.verifier, false).await?;
     let (caller, signer) = signed.ok_or(Code::AccessDenied)?;
     let operation = routed?;
-    refuse_conditions(parts)?;
+    refuse_headers(parts)?;
     call.accept(&signer).await?;
     Ok((caller, operation))
 }
 
-/// Refuses conditions of writes: what is ignored would mislead. Tokens take their place.
-fn refuse_conditions(parts: &Parts) -> S3Result<()> {
+/// Refuses headers that have no effect on items: what is ignored would mislead. Tokens take the
+/// place of conditions of writes.
+fn refuse_headers(parts: &Parts) -> S3Result<()> {
     let is_read = parts.method == Method::GET || parts.method == Method::HEAD;
     let conditions = [
         header::IF_MATCH,
@@ -215,8 +231,11 @@ fn refuse_conditions(parts: &Parts) -> S3Result<()> {
         header::IF_UNMODIFIED_SINCE,
         header::IF_MODIFIED_SINCE,
     ];
-    let mut conditions = conditions.iter().filter(|_| !is_read);
-    match conditions.find(|name| parts.headers.contains_key(*name)) {
+    let is_refused = |name: &&HeaderName| {
+        let of_objects = OF_OBJECTS.iter().any(|of| name.as_str().starts_with(of));
+        of_objects || !is_read && conditions.contains(name)
+    };
+    match parts.headers.keys().find(is_refused) {
         Some(name) => Err(S3Error::not_implemented(name.as_str())),
         None => Ok(()),
     }
@@ -239,6 +258,7 @@ async fn permit_and_answer(
         name,
     };
     let bucket = permit.bucket()?;
+    auth::check_expected_owner(call, &bucket)?;
     // Boxed one by one: a poll that waits holds no room for other operations.
     let answering: BoxFuture<'_, S3Result<Answer>> = match operation {
         Operation::ReadItem => Box::pin(items::read(call, &bucket)),

@@ -20,6 +20,7 @@ use super::sign::{Signer, Unsigned};
 use crate::serve::{Limits, Rates, Stopping};
 
 mod lenient;
+mod refusals;
 
 struct Endpoint {
     service: K2v,

@@ -59,7 +59,7 @@ pub fn merge<'h>(query: &Query, headers: &'h HeaderMap) -> S3Result<Cow<'h, Head
 }
 
 /// Returns true for a parameter, by lower-case name, that stands for a header.
-fn is_header(name: &str) -> bool {
+pub fn is_header(name: &str) -> bool {
     name.starts_with("x-amz-") && !OF_SIGNATURE.contains(&name) && name != SDK_NOTE
 }
 

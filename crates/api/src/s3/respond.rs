@@ -19,6 +19,16 @@ pub fn empty(status: StatusCode) -> Answer {
     answer
 }
 
+/// Adds the headers of an error to its answer.
+pub fn add_headers_of(error: &S3Error, answer: &mut Answer) {
+    for (name, value) in error.headers() {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            let name = HeaderName::from_static(name);
+            answer.headers_mut().insert(name, value);
+        }
+    }
+}
+
 /// Makes an answer with a document.
 pub fn xml(document: Writer) -> Answer {
     xml_bytes(StatusCode::OK, document.finish())

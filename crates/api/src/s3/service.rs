@@ -10,7 +10,7 @@ use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
 use archipel_model::Model;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::{Body, BoxError, RequestBody};
@@ -142,12 +142,7 @@ impl Endpoint for S3 {
             };
             respond::xml_bytes(code.status(), document)
         };
-        for (name, value) in error.headers() {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                let name = HeaderName::from_static(name);
-                answer.headers_mut().insert(name, value);
-            }
-        }
+        respond::add_headers_of(error, &mut answer);
         answer
     }
 

@@ -17,6 +17,7 @@ use archipel_base::{NodeId, PartitionId, boxed};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use parking_lot::RwLock;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::dead_grants::DeadGrants;
@@ -41,6 +42,8 @@ pub(crate) struct Control {
     look_ups: LookUps,
     /// Grants of deleted access keys, users and roles.
     pub dead_grants: DeadGrants,
+    /// Tells that a bucket is no longer in the cache, and that the cache counts again.
+    pub(super) lost: Notify,
     /// Opens secrets of rows.
     ring: Arc<dyn OpenSecrets>,
 }
@@ -181,6 +184,7 @@ impl Control {
             clock,
             look_ups: LookUps::new(),
             dead_grants: DeadGrants::new(),
+            lost: Notify::new(),
             ring,
         }
     }
@@ -322,6 +326,10 @@ impl Model {
     }
 
     /// Reads a changed row into the cache, and notifies the other nodes. Returns the metadata.
+    ///
+    /// Fails if this node cannot read the row: else it would go on with the former settings, which
+    /// may permit more, after it told the client that they are changed. The client may make the
+    /// same change again.
     pub(super) async fn changed(&self, row: &RowKey) -> Result<Option<Bytes>, Error> {
         self.announce(row).await.0
     }

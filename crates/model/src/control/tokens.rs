@@ -75,7 +75,8 @@ impl Model {
     /// shown again.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] for a name, an expiry or scopes that are not allowed.
+    /// [`Error::InvalidName`] for a name that is not allowed, and [`Error::InvalidValue`] for such
+    /// an expiry or scopes.
     #[boxed]
     pub async fn create_admin_token(
         &self,
@@ -103,7 +104,8 @@ impl Model {
     /// Changes a token's name, scopes or expiry, and returns it.
     ///
     /// # Errors
-    /// [`Error::NoSuchToken`]; [`Error::InvalidName`] as for a new token.
+    /// [`Error::NoSuchToken`]; [`Error::InvalidName`] and [`Error::InvalidValue`] as for a new
+    /// token.
     #[boxed]
     pub async fn change_admin_token(
         &self,

@@ -3,18 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use archipel_base::{Id, Stamp, boxed};
 use archipel_cluster::{Bundle, Current, Decision, WriteOptions};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::time::Instant;
 
-use super::siblings::{Sibling, Siblings, check_size};
+use super::siblings::{Siblings, Write, check_size};
 use super::token::Token;
-use super::{BATCHED_READS, Item, ItemName, MAX_VALUE_BYTES, topic_of_item};
+use super::{BATCHED_READS, Item, ItemName, MAX_VALUE_BYTES};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
@@ -24,8 +22,6 @@ use crate::rowkeys;
 const WRITES_AT_ONCE: usize = 1024;
 /// The largest lead of a stamp over the clocks of other nodes: replicas refuse those beyond it.
 const CLOCKS_APART_MS: u64 = 60_000;
-/// The pause of a poll after a read that failed.
-const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// An insert or a deletion of an item.
 #[derive(Clone, Debug)]
@@ -38,8 +34,28 @@ pub struct Insert {
     pub value: Option<Bytes>,
 }
 
-/// A checked insert: what the client has seen, and the new value.
-type Write = (Option<Token>, Option<Bytes>);
+/// The error of a batch of inserts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BatchError {
+    /// The place of the insert that failed, from 0: the first one into its item.
+    pub place: usize,
+    /// Its error.
+    pub error: Error,
+}
+
+impl BatchError {
+    fn at(place: usize) -> impl FnOnce(Error) -> BatchError {
+        move |error| BatchError { place, error }
+    }
+
+    /// Returns true if the insert would be refused again.
+    fn is_refusal(&self) -> bool {
+        matches!(
+            self.error,
+            Error::InvalidCausalityToken | Error::TooManyValues
+        )
+    }
+}
 
 /// Checks that the values which are inserted into one item at once can stay together: none of them
 /// has seen another one.
@@ -87,58 +103,6 @@ impl Version {
     }
 }
 
-/// The patience of a poll: after a first read, replicas may be away for a while.
-pub(super) struct Patience {
-    end: Instant,
-    has_read: bool,
-}
-
-impl Patience {
-    pub fn until(end: Instant) -> Patience {
-        Patience {
-            end,
-            has_read: false,
-        }
-    }
-
-    /// Returns what was read. Returns `None` after a pause if it is to be read again.
-    ///
-    /// # Errors
-    /// The error of the first read, of a read after which no time is left, and any error that does
-    /// not pass.
-    pub async fn take<T>(&mut self, read: Result<T, Error>) -> Result<Option<T>, Error> {
-        match read {
-            Ok(read) => {
-                self.has_read = true;
-                Ok(Some(read))
-            }
-            Err(Error::Unavailable(_) | Error::Busy(_))
-                if self.has_read && Instant::now() + READ_AGAIN < self.end =>
-            {
-                tokio::time::sleep(READ_AGAIN).await;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// Returns an item of which nothing is left since a client has seen it.
-pub(super) fn gone(seen: Token, bucket: &Id, name: &ItemName) -> Item {
-    Item {
-        token: forgotten(seen).encode(bucket, name),
-        values: vec![None],
-    }
-}
-
-/// Returns what a client has seen that knows that nothing is left of an item.
-pub(super) fn forgotten(seen: Token) -> Token {
-    Token {
-        tombstone: Some(seen.tombstone.unwrap_or_default()),
-        ..seen
-    }
-}
-
 /// Returns the error for a token that covers the dot that a new value would get.
 ///
 /// A listing may have shown a version that no quorum holds, of a node whose clock is a little
@@ -151,23 +115,23 @@ fn too_new(seen: Token, now_ms: u64) -> Error {
     Error::Unavailable("the causality token is of a node whose clock is ahead; try again".into())
 }
 
-/// Decides what becomes of an item when a value is written to it.
+/// Decides what becomes of an item when values are written to it at once.
 fn decide(
     current: Current<'_>,
-    seen: Option<Token>,
-    new: &Option<Bytes>,
+    writes: &[Write],
     (bucket, pk): (&Id, &str),
     now_ms: u64,
 ) -> Decision<Error> {
-    if let Some(seen) = seen.filter(|seen| seen.stamp >= current.own) {
+    let mut tokens = writes.iter().filter_map(|(seen, _)| *seen);
+    if let Some(seen) = tokens.find(|seen| seen.stamp >= current.own) {
         return Decision::Abort(too_new(seen, now_ms));
     }
     let metadata = current.value.map(|value| &value.metadata);
     let after = || {
         let now = Siblings::of(metadata, current.stamp, current.write)?;
-        let after = now.after(seen.as_ref(), Sibling::new(current.own, new.clone()));
+        let after = now.after(writes, current.own);
         // A deletion is always possible.
-        if new.is_some() {
+        if writes.iter().any(|(_, value)| value.is_some()) {
             after.check_insert()?;
         }
         Ok(after.to_value(bucket, pk))
@@ -215,11 +179,11 @@ impl Model {
         read.try_collect().await
     }
 
-    fn item_row(&self, bucket: &Bucket, name: &ItemName) -> RowKey {
+    pub(super) fn item_row(&self, bucket: &Bucket, name: &ItemName) -> RowKey {
         rowkeys::item(self.cluster(), &bucket.id, &name.pk, &name.sk)
     }
 
-    async fn item_version(&self, row: &RowKey) -> Result<Version, Error> {
+    pub(super) async fn item_version(&self, row: &RowKey) -> Result<Version, Error> {
         let version = self.cluster().read_stamped(row).await?;
         let metadata = version.value.as_ref().map(|value| &value.metadata);
         Ok(Version {
@@ -238,8 +202,8 @@ impl Model {
     #[boxed]
     pub async fn insert_item(&self, bucket: &Bucket, insert: &Insert) -> Result<(), Error> {
         let seen = self.check_insert(bucket, insert)?;
-        self.write_item(bucket, &insert.name, seen, &insert.value, None)
-            .await
+        let write = [(seen, insert.value.clone())];
+        self.write_item(bucket, &insert.name, &write, None).await
     }
 
     fn check_insert(&self, bucket: &Bucket, insert: &Insert) -> Result<Option<Token>, Error> {
@@ -252,12 +216,12 @@ impl Model {
         token.transpose()
     }
 
+    /// Writes to an item: all of it at once, or nothing.
     pub(super) async fn write_item(
         &self,
         bucket: &Bucket,
         name: &ItemName,
-        seen: Option<Token>,
-        value: &Option<Bytes>,
+        writes: &[Write],
         bundle: Option<&Arc<Bundle>>,
     ) -> Result<(), Error> {
         let row = self.item_row(bucket, name);
@@ -270,41 +234,47 @@ impl Model {
             };
             let of = (&bucket.id, name.pk.as_str());
             let now_ms = self.now_ms();
-            let decide = |current: Current<'_>| decide(current, seen, value, of, now_ms);
+            let decide = |current: Current<'_>| decide(current, writes, of, now_ms);
             self.cluster().update_stamped(&row, how, decide).await
         };
         self.commit_fenced(bucket, commit).await?
     }
 
-    /// Inserts many values. Nothing is written if one of them is not valid. They are not written
-    /// at once: if writing one fails, others may be written or not. Several inserts into one item
-    /// happen in their order.
+    /// Inserts many values. Nothing is written if one of them is not valid. Those of one item are
+    /// written at once, as if they followed each other: all of them, or none. If writing one item
+    /// fails, others may be written or not.
     ///
     /// # Errors
-    /// As [`insert_item`](Model::insert_item): the first error.
+    /// As [`insert_item`](Model::insert_item). [`Error::InvalidCausalityToken`] and
+    /// [`Error::TooManyValues`] come after others: they say that all items that can be written are.
     #[boxed]
-    pub async fn insert_items(&self, bucket: &Bucket, inserts: Vec<Insert>) -> Result<(), Error> {
-        let mut by_item: BTreeMap<ItemName, Vec<Write>> = BTreeMap::new();
-        for insert in inserts {
-            let seen = self.check_insert(bucket, &insert)?;
-            let of_item = by_item.entry(insert.name).or_default();
-            of_item.push((seen, insert.value));
+    pub async fn insert_items(
+        &self,
+        bucket: &Bucket,
+        inserts: Vec<Insert>,
+    ) -> Result<(), BatchError> {
+        let mut by_item: BTreeMap<ItemName, (usize, Vec<Write>)> = BTreeMap::new();
+        for (place, insert) in inserts.into_iter().enumerate() {
+            let seen = self.check_insert(bucket, &insert);
+            let seen = seen.map_err(BatchError::at(place))?;
+            let of_item = by_item.entry(insert.name);
+            let (_, writes) = of_item.or_insert_with(|| (place, Vec::new()));
+            writes.push((seen, insert.value));
         }
-        for writes in by_item.values() {
-            check_together(writes)?;
+        for (place, writes) in by_item.values() {
+            check_together(writes).map_err(BatchError::at(*place))?;
         }
         let bundle = &self.cluster().bundle();
-        let writes = by_item.iter().map(|(name, writes)| async move {
-            for (seen, value) in writes {
-                self.write_item(bucket, name, *seen, value, Some(bundle))
-                    .await?;
-            }
-            Ok(())
+        let writes = by_item.iter().map(|(name, (place, writes))| async move {
+            let written = self.write_item(bucket, name, writes, Some(bundle)).await;
+            written.map_err(BatchError::at(*place))
         });
         let writes: Vec<_> = writes.collect();
         let written = stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
-        let written: Vec<Result<(), Error>> = bundle.drive(written.collect()).await;
-        written.into_iter().collect()
+        let written: Vec<Result<(), BatchError>> = bundle.drive(written.collect()).await;
+        let failed = written.into_iter().filter_map(Result::err);
+        let told = failed.min_by_key(|failed| (failed.is_refusal(), failed.place));
+        told.map_or(Ok(()), Err)
     }
 
     /// Deletes an item as it is now, if anything is left of it. Returns true if something was.
@@ -316,46 +286,11 @@ impl Model {
         let version = self.item_version(&self.item_row(bucket, name)).await?;
         match version.seen() {
             Some(seen) if seen.tombstone.is_none() => {
-                self.write_item(bucket, name, Some(seen), &None, None)
-                    .await?;
+                let deletion = [(Some(seen), None)];
+                self.write_item(bucket, name, &deletion, None).await?;
                 Ok(true)
             }
             _ => Ok(false),
-        }
-    }
-
-    /// Waits until an item has changed since its token was given out, and returns it. Returns
-    /// `None` if it does not change in time.
-    ///
-    /// # Errors
-    /// [`Error::InvalidCausalityToken`].
-    #[boxed]
-    pub async fn poll_item(
-        &self,
-        bucket: &Bucket,
-        name: &ItemName,
-        token: &[u8],
-        time: Duration,
-    ) -> Result<Option<Item>, Error> {
-        let end = Instant::now() + time;
-        let seen = Token::decode(token, &bucket.id, name)?;
-        let row = self.item_row(bucket, name);
-        let mut watch = self.cluster().watch(row.partition, topic_of_item(&row));
-        let mut patience = Patience::until(end);
-        loop {
-            // Boxed, so that thousands of polls that wait hold no room for reading.
-            Box::pin(watch.arm()).await?;
-            let read = Box::pin(self.item_version(&row)).await;
-            let Some(version) = patience.take(read).await? else {
-                continue;
-            };
-            if version.has_changed_since(seen) {
-                let item = version.item(&bucket.id, name);
-                return Ok(Some(item.unwrap_or_else(|| gone(seen, &bucket.id, name))));
-            }
-            if tokio::time::timeout_at(end, watch.changed()).await.is_err() {
-                return Ok(None);
-            }
         }
     }
 }

@@ -16,13 +16,15 @@
 //! | `siblings` | the values of an item, and what an insert makes of them; pure |
 //! | `token` | causality tokens; pure |
 //! | `marker` | seen markers of ranges; pure |
-//! | `items` | reading, inserting, deleting and polling single items |
+//! | `items` | reading, inserting and deleting single items |
+//! | `polls` | polling single items |
 //! | `range`, `range_poll` | reading, deleting and polling ranges of a partition key |
 //! | `index` | the partition keys of a bucket, with their counts |
 
 mod index;
 mod items;
 mod marker;
+mod polls;
 mod range;
 mod range_poll;
 mod siblings;
@@ -36,7 +38,7 @@ use archipel_storage::RowKey;
 use bytes::Bytes;
 
 pub use index::{Counts, Index, IndexQuery};
-pub use items::Insert;
+pub use items::{BatchError, Insert};
 pub use range::{Page, Range};
 pub use range_poll::Polled;
 

@@ -344,7 +344,8 @@ impl Model {
                 let pk = range.pk.clone();
                 async move {
                     let name = ItemName { pk, sk };
-                    self.write_item(bucket, &name, version.seen(), &None, Some(bundle))
+                    let deletion = [(version.seen(), None)];
+                    self.write_item(bucket, &name, &deletion, Some(bundle))
                         .await
                 }
             });

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use archipel_base::boxed;
 
-use super::items::{Patience, forgotten, gone};
 use super::marker::Marker;
+use super::polls::{Patience, forgotten, gone, wait};
 use super::range::{Range, Walk};
 use super::{Item, ItemName, MAX_POLLED_BYTES, MAX_POLLED_ITEMS, topic_of_range};
 use crate::Model;
@@ -32,7 +32,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidCausalityToken`]; [`Error::InvalidName`] for a range with more than
-    /// [`MAX_POLLED_ITEMS`].
+    /// [`MAX_POLLED_ITEMS`]; [`Error::NoSuchBucket`] once the bucket is deleted.
     #[boxed]
     pub async fn poll_range(
         &self,
@@ -56,6 +56,7 @@ impl Model {
         let (partition, base) = rowkeys::items_of(self.cluster(), &bucket.id, &range.pk);
         let mut watch = self.cluster().watch(partition, topic_of_range(&base));
         let mut patience = Patience::until(end);
+        let mut deleted = self.deleted(bucket);
         loop {
             // Boxed, so that thousands of polls that wait hold no room for reading.
             Box::pin(watch.arm()).await?;
@@ -66,7 +67,7 @@ impl Model {
             if seen.is_none() || !polled.items.is_empty() {
                 return Ok(Some(polled));
             }
-            if tokio::time::timeout_at(end, watch.changed()).await.is_err() {
+            if !wait(&mut watch, &mut deleted, end).await? {
                 return Ok(None);
             }
         }

@@ -20,6 +20,8 @@
 //! Source of the method: Almeida, Baquero, Gonçalves and others, "Scalable and Accurate Causality
 //! Tracking for Eventually Consistent Data Stores" (2014).
 
+use std::collections::BTreeSet;
+
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, Stamp, hash};
 use archipel_storage::{UsageDelta, Value};
@@ -33,6 +35,9 @@ use crate::error::{Error, damaged_row};
 /// In the counter of items in conflict: the part of the number of objects that counts an item. The
 /// lower bits count values.
 const ONE_CONFLICT: u32 = 1 << 31;
+
+/// A checked insert: what the client has seen, and the new value. `None` deletes.
+pub(super) type Write = (Option<Token>, Option<Bytes>);
 
 /// A value and its dot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -63,6 +68,7 @@ impl Sibling {
 }
 
 /// The values of an item, in the order of their dots. A value occurs once, with its newest dot.
+/// Values that were written at once have one dot.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Siblings(pub Vec<Sibling>);
 
@@ -84,15 +90,27 @@ impl Siblings {
         }
     }
 
-    /// Returns the values after a write: without those that `seen` covers, and with the new one.
-    pub fn after(&self, seen: Option<&Token>, new: Sibling) -> Siblings {
-        let is_left = |sibling: &&Sibling| {
-            let is_covered = seen.is_some_and(|seen| sibling.is_covered_by(seen));
-            !is_covered && sibling.value != new.value
+    /// Returns the values after writes under one stamp: without those that a token of the writes
+    /// covers, and with the new ones. It is as if the writes followed each other, since no token
+    /// covers their stamp: the caller checks that.
+    pub fn after(&self, writes: &[Write], own: Stamp) -> Siblings {
+        let mut values: BTreeSet<&Option<Bytes>> = BTreeSet::new();
+        let written = writes.iter().rev().map(|(_, value)| value);
+        let last = written.filter(|value| values.insert(*value));
+        let mut new: Vec<Sibling> = last.map(|value| Sibling::new(own, value.clone())).collect();
+        new.reverse();
+        let tokens = || writes.iter().filter_map(|(seen, _)| seen.as_ref());
+        // It covers each dot that any token covers. Only a tombstone may need an older one: there
+        // may be thousands of values, and of tokens.
+        let newest = tokens().max_by_key(|seen| seen.stamp);
+        let is_covered = |sibling: &Sibling| {
+            let is_tombstone = sibling.write.is_some();
+            newest.is_some_and(|seen| sibling.is_covered_by(seen))
+                || is_tombstone && tokens().any(|seen| sibling.is_covered_by(seen))
         };
-        let mut left: Vec<Sibling> = self.0.iter().filter(is_left).cloned().collect();
-        left.push(new);
-        Siblings(left)
+        let is_left = |sibling: &&Sibling| !values.contains(&sibling.value) && !is_covered(sibling);
+        let left = self.0.iter().filter(is_left).cloned();
+        Siblings(left.chain(new).collect())
     }
 
     /// Returns true if a token does not cover all values.
@@ -210,8 +228,8 @@ mod tests {
     enum Step {
         /// A client reads, and keeps what it has seen.
         Read(usize),
-        /// A client writes with what it has seen, or without.
-        Write(usize, bool, Option<u8>),
+        /// Clients write at once, each with what it has seen, or without.
+        Write(Vec<(usize, bool, Option<u8>)>),
         /// The row is written again under a later stamp.
         Settle,
         /// A tombstone is dropped.
@@ -220,10 +238,12 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         let client = 0..4usize;
+        let value = proptest::option::weighted(0.7, 0..6u8);
+        let write = (client.clone(), any::<bool>(), value);
         prop_oneof![
-            3 => client.clone().prop_map(Step::Read),
-            5 => (client, any::<bool>(), proptest::option::weighted(0.7, 0..6u8))
-                .prop_map(|(client, with, value)| Step::Write(client, with, value)),
+            3 => client.prop_map(Step::Read),
+            3 => write.clone().prop_map(|write| Step::Write(vec![write])),
+            2 => proptest::collection::vec(write, 1..5).prop_map(Step::Write),
             1 => Just(Step::Settle),
             1 => Just(Step::Drop),
         ]
@@ -250,14 +270,16 @@ mod tests {
                         let token = Token { stamp: version, tombstone };
                         seen[client] = Some((token, history));
                     }
-                    Step::Write(client, with, new) => {
-                        let known = seen[client].clone().filter(|_| with);
-                        let dot = stamp(now);
-                        let token = known.as_ref().map(|(token, _)| token);
-                        row = row.after(token, Sibling::new(dot, new.map(value)));
-                        let history = known.map_or(Vec::new(), |(_, events)| events);
-                        reference.events.push((new, history));
-                        version = dot;
+                    Step::Write(at_once) => {
+                        let mut writes: Vec<Write> = Vec::new();
+                        for (client, with, new) in at_once {
+                            let known = seen[client].clone().filter(|_| with);
+                            let (token, history) = known.unzip();
+                            writes.push((token, new.map(value)));
+                            reference.events.push((new, history.unwrap_or_default()));
+                        }
+                        version = stamp(now);
+                        row = row.after(&writes, version);
                         write = Id([now as u8; 16]);
                     }
                     Step::Settle if version != Stamp::ZERO => version = stamp(now),
@@ -288,7 +310,8 @@ mod tests {
         };
         let mut siblings = Siblings((0..MAX_ITEM_VALUES).map(short).collect());
         assert_eq!(siblings.check_insert(), Ok(()));
-        siblings = siblings.after(None, short(MAX_ITEM_VALUES));
+        let one_more = short(MAX_ITEM_VALUES);
+        siblings = siblings.after(&[(None, one_more.value)], one_more.dot);
         assert_eq!(siblings.check_insert(), Err(Error::TooManyValues));
     }
 
@@ -298,7 +321,7 @@ mod tests {
         let large = |n: u8| Some(Bytes::from(vec![n; MAX_VALUE_BYTES]));
         let mut siblings = Siblings::default();
         for n in 1..=2 {
-            siblings = siblings.after(None, Sibling::new(stamp(n.into()), large(n)));
+            siblings = siblings.after(&[(None, large(n))], stamp(n.into()));
         }
         assert_eq!(siblings.check_insert(), Ok(()));
         let value = siblings.to_value(&bucket, "pk").unwrap();
@@ -311,14 +334,13 @@ mod tests {
             codec::decode::<Siblings>(&value.metadata).unwrap(),
             siblings
         );
-        let new = Sibling::new(stamp(3), large(3));
-        let third = siblings.after(None, new.clone());
+        let third = siblings.after(&[(None, large(3))], stamp(3));
         assert_eq!(third.check_insert(), Err(Error::TooManyValues));
         let seen = Token {
             stamp: stamp(2),
             tombstone: None,
         };
-        let resolved = siblings.after(Some(&seen), new);
+        let resolved = siblings.after(&[(Some(seen), large(3))], stamp(3));
         let usage = resolved.to_value(&bucket, "pk").unwrap().usage.unwrap();
         assert_eq!(
             (usage.group, usage.objects, usage.bytes),

@@ -1,9 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::{Stamp, Writer};
 use archipel_cluster::{Cluster, World};
 use bytes::Bytes;
 
+use super::token::Token;
 use super::*;
 use crate::{Bucket, Condition, ListQuery, Model, ObjectMeta};
 
@@ -119,6 +121,108 @@ async fn tokens_decide_what_is_replaced() {
     assert_eq!(refused, Err(Error::InvalidCausalityToken));
     let report = model.cluster().store().verify().await.unwrap();
     assert!(report.is_clean(), "{report:?}");
+}
+
+/// Inserts of a batch into one item are one write, with the result of one after the other.
+#[tokio::test]
+async fn inserts_of_a_batch_into_one_item_are_one_write() {
+    let (model, bucket) = alone().await;
+    let mut tokens = Vec::new();
+    for text in ["a", "b", "c"] {
+        let insert = insert("p", "s", None, text);
+        model.insert_item(&bucket, &insert).await.unwrap();
+        tokens.push(read(&model, &bucket, "p", "s").await.unwrap().token);
+    }
+    let batch = vec![
+        insert("p", "s", Some(&tokens[0]), "d"),
+        insert("p", "s", Some(&tokens[1]), "e"),
+        insert("p", "s", None, "d"),
+        insert("p", "s", None, "c"),
+        delete("p", "s", &tokens[0]),
+    ];
+    model.insert_items(&bucket, batch).await.unwrap();
+    let now = read(&model, &bucket, "p", "s").await.unwrap();
+    let values = now.values.iter().map(|value| value.as_deref());
+    let values: Vec<_> = values.collect();
+    let texts_of = ["e", "d", "c"].map(|text| Some(text.as_bytes()));
+    assert_eq!(values, [&texts_of[..], &[None]].concat());
+    // The token covers all of them, and no older one covers any.
+    let seen = insert("p", "s", Some(&tokens[2]), "f");
+    model.insert_item(&bucket, &seen).await.unwrap();
+    let beside = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&beside), ["-", "c", "d", "e", "f"]);
+    let seen = insert("p", "s", Some(&now.token), "g");
+    model.insert_item(&bucket, &seen).await.unwrap();
+    let left = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&left), ["f", "g"]);
+    // Only deletions are a tombstone.
+    let batch = vec![delete("p", "s", &left.token); 2];
+    model.insert_items(&bucket, batch).await.unwrap();
+    let gone = read(&model, &bucket, "p", "s").await.unwrap();
+    assert!(gone.is_tombstone());
+    let report = model.cluster().store().verify().await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+/// All inserts into an item are refused together, and the error says which item it is.
+#[tokio::test]
+async fn the_error_of_a_batch_says_which_insert_it_is_about() {
+    let (model, bucket) = alone().await;
+    let large = |n: u8| Insert {
+        value: Some(vec![n; MAX_VALUE_BYTES].into()),
+        ..insert("p", "full", None, "")
+    };
+    let full = model.insert_items(&bucket, vec![large(1), large(2)]);
+    full.await.unwrap();
+    let good = || insert("p", "good", None, "v");
+    let foreign = insert("p", "foreign", Some(&Bytes::from_static(b"x")), "v");
+    let beyond = Insert {
+        value: Some(vec![0; MAX_VALUE_BYTES + 1].into()),
+        ..good()
+    };
+    let more = |text| insert("p", "full", None, text);
+    for (batch, place, error) in [
+        (vec![good(), foreign], 1, Error::InvalidCausalityToken),
+        (vec![good(), good(), beyond], 2, Error::TooLarge),
+        (vec![good(), more("x"), more("y")], 1, Error::TooManyValues),
+        (
+            vec![large(3), good(), large(4), large(5)],
+            0,
+            Error::TooManyValues,
+        ),
+    ] {
+        let refused = model.insert_items(&bucket, batch).await;
+        assert_eq!(refused, Err(BatchError { place, error }));
+    }
+    let kept = read(&model, &bucket, "p", "full").await.unwrap();
+    assert_eq!(kept.values.len(), 2);
+}
+
+/// After a refusal, a client takes all other items for written.
+#[tokio::test]
+async fn a_batch_tells_what_is_not_refused_before_what_is() {
+    let (model, bucket) = alone().await;
+    let large = |sk: &str, n: u8| Insert {
+        value: Some(vec![n; MAX_VALUE_BYTES].into()),
+        ..insert("p", sk, None, "")
+    };
+    let full = ["a", "b"].map(|sk| [large(sk, 1), large(sk, 2)]).concat();
+    model.insert_items(&bucket, full).await.unwrap();
+    let more = |sk: &str| insert("p", sk, None, "v");
+    let refused = model.insert_items(&bucket, vec![more("b"), more("a")]);
+    let error = Error::TooManyValues;
+    assert_eq!(refused.await, Err(BatchError { place: 0, error }));
+    let ahead = Token {
+        stamp: Stamp::new(model.now_ms() + 30_000, 0, Writer(1)),
+        tombstone: None,
+    };
+    let ahead = ahead.encode(&bucket.id, &name("p", "c"));
+    let batch = vec![more("a"), insert("p", "c", Some(&ahead), "v"), more("d")];
+    let failed = model.insert_items(&bucket, batch).await.unwrap_err();
+    assert_eq!(failed.place, 1);
+    assert!(matches!(failed.error, Error::Unavailable(_)));
+    let other = read(&model, &bucket, "p", "d").await.unwrap();
+    assert_eq!(texts(&other), ["v"]);
 }
 
 #[tokio::test]

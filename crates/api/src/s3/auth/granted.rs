@@ -5,7 +5,8 @@ use std::sync::Arc;
 use archipel_access::{Action, Decision, Reason, Request, decide};
 use archipel_model::{Bucket, Model};
 
-use super::{Caller, Surroundings, conditions, denied, named};
+use super::{Caller, Surroundings, check_owner, conditions, denied, named};
+use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 
 /// Decides by grants alone, for APIs whose actions no policy can name: a policy that denies the
@@ -36,4 +37,12 @@ pub fn granted(
         Decision::Allow(Reason::Granted(_)) => Ok(bucket),
         _ => Err(denied()),
     }
+}
+
+/// Checks that the request expects an owner whom the bucket has, if it expects one.
+///
+/// # Errors
+/// [`Code::AccessDenied`], [`Code::InvalidBucketOwnerAWSAccountID`].
+pub fn check_expected_owner(call: &Call<'_>, bucket: &Bucket) -> S3Result<()> {
+    check_owner(call, "x-amz-expected-bucket-owner", bucket)
 }

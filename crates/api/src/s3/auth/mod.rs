@@ -35,7 +35,7 @@ pub use account::{OnAccount, account_block};
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
 pub use conditions::check_headers;
-pub use granted::granted;
+pub use granted::{check_expected_owner, granted};
 pub use listening::{OnEvents, all_events};
 pub use new_bucket::NewBucket;
 

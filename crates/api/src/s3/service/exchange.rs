@@ -64,7 +64,10 @@ impl Exchange<'_> {
         if let Ok(operation) = &routed {
             self.learned.operation = operation.name();
         }
-        let model = shared.frontend.model.with_cause(cause(self.head, &routed));
+        let model = shared.frontend.model.with_cause(Cause {
+            host_id: shared.frontend.host_id.clone(),
+            ..cause(self.head, &routed)
+        });
         let mut call = Call::new(
             &model,
             &shared.clock,

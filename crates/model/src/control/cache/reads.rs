@@ -67,8 +67,12 @@ impl Read<'_> {
         if this.is_some_and(|read| read.overtaken_in_all || read.overtaken.contains(key)) {
             return Ok(());
         }
+        let before = state.cached.in_row(key).cloned();
         state.cached.put(key, metadata, &*self.control.ring)?;
         state.overtake(self.number, key);
+        if before.is_some_and(|bucket| !state.cached.has(&bucket)) {
+            self.control.lost.notify_waiters();
+        }
         Ok(())
     }
 
@@ -84,6 +88,14 @@ impl Read<'_> {
         let mut fresh = read?;
         for key in &this.overtaken {
             fresh.copy(key, &state.cached);
+        }
+        let mut known = state.cached.buckets.values();
+        let did_count = state.confirmed.is_some_and(|confirmed| {
+            let age = confirmed.age(&*self.control.clock);
+            age <= self.control.lease
+        });
+        if !did_count || known.any(|bucket| !fresh.has(bucket)) {
+            self.control.lost.notify_waiters();
         }
         state.cached = fresh;
         state.confirmed = Some(self.begun);

@@ -41,6 +41,10 @@ async fn rounds_are_as_promised() {
     // Each request as a message of its own would be 1200 frames.
     let sent = frames() - before;
     assert!(sent < 100, "a batch of 100 took {sent} frames");
+    let began = Instant::now();
+    let batch = (0..100).map(|n| insert("one", "s", None, &n.to_string()));
+    model.insert_items(&bucket, batch.collect()).await.unwrap();
+    assert_eq!(rounds(began).0, 2, "into one item: {:?}", rounds(began));
     let range = |n: u32| Range {
         pk: format!("p{n}"),
         ..Range::default()
@@ -147,6 +151,56 @@ async fn a_poll_ends_when_its_time_is_over() {
     assert_eq!(texts(&polled.unwrap().unwrap()), ["-"]);
     let wrong = model.poll_item(&bucket, &item, b"wrong", time).await;
     assert_eq!(wrong, Err(Error::InvalidCausalityToken));
+}
+
+/// Polls at all nodes end soon after their bucket was deleted at one.
+#[tokio::test(start_paused = true)]
+async fn polls_end_with_their_bucket() {
+    let Nodes { models, bucket, .. } = Nodes::new(4).await;
+    let first = insert("p", "s", None, "1");
+    models[0].insert_item(&bucket, &first).await.unwrap();
+    let seen = read(&models[0], &bucket, "p", "s").await.unwrap();
+    let deletion = delete("p", "s", &seen.token);
+    models[0].insert_item(&bucket, &deletion).await.unwrap();
+    let mut polls = Vec::new();
+    for model in &models {
+        let (model, bucket) = (model.clone(), bucket.clone());
+        polls.push(tokio::spawn(async move {
+            let item = name("p", "s");
+            let range = Range {
+                pk: "p".into(),
+                ..Range::default()
+            };
+            let time = Duration::from_secs(300);
+            let all = model.poll_range(&bucket, &range, None, time).await;
+            let marker = all.unwrap().unwrap().marker;
+            let seen = read(&model, &bucket, "p", "s").await.unwrap();
+            tokio::join!(
+                async {
+                    let polled = model.poll_item(&bucket, &item, &seen.token, time);
+                    polled.await.err()
+                },
+                async {
+                    let polled = model.poll_range(&bucket, &range, Some(&marker[..]), time);
+                    polled.await.err()
+                },
+            )
+        }));
+    }
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(polls.iter().all(|poll| !poll.is_finished()));
+    // Another bucket that goes ends none of them.
+    let other = models[1].create_bucket("other", None).await.unwrap();
+    models[1].delete_bucket(&other).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(polls.iter().all(|poll| !poll.is_finished()));
+    models[0].delete_bucket(&bucket).await.unwrap();
+    let deleted = Instant::now();
+    for poll in polls {
+        let gone = Some(Error::NoSuchBucket);
+        assert_eq!(poll.await.unwrap(), (gone.clone(), gone));
+    }
+    assert!(deleted.elapsed() < ROUND_TRIP, "{:?}", deleted.elapsed());
 }
 
 /// Writers at all nodes, links that are cut for a while, and pollers that follow one item from

@@ -184,7 +184,8 @@ async fn write(world: &World, machine: usize, writes: Vec<(&'static str, Seen, b
     }
     world.note(format!("k2v at {machine}: {inserts:?}"));
     let done = call(world, machine, PATIENCE, async |model, bucket| {
-        model.insert_items(bucket, inserts).await
+        let inserted = model.insert_items(bucket, inserts).await;
+        inserted.map_err(|failed| failed.error)
     });
     let done = done.await.is_some();
     world.note(format!("k2v at {machine}: acknowledged: {done}"));
