@@ -80,7 +80,7 @@ def test_what_happens_is_told(client, hook, place, cluster):
     shown = client.get_bucket_notification_configuration(Bucket=place)["QueueConfigurations"]
     assert [(r["Id"], r["QueueArn"]) for r in shown] == [("all", ARN)]
     put = client.put_object(Bucket=place, Key="a b/ü+", Body=b"12345")
-    client.copy_object(Bucket=place, Key="copy", CopySource={"Bucket": place, "Key": "a b/ü+"})
+    copied = client.copy_object(Bucket=place, Key="copy", CopySource={"Bucket": place, "Key": "a b/ü+"})
     upload = client.create_multipart_upload(Bucket=place, Key="parts")["UploadId"]
     part = client.upload_part(Bucket=place, Key="parts", UploadId=upload, PartNumber=1, Body=b"x")
     done = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
@@ -108,6 +108,9 @@ def test_what_happens_is_told(client, hook, place, cluster):
     assert record["s3"]["object"]["size"] == 5
     assert record["s3"]["object"]["eTag"] == put["ETag"].strip('"')
     assert record["responseElements"]["x-amz-request-id"] == put["ResponseMetadata"]["RequestId"]
+    assert record["responseElements"]["x-amz-id-2"] == put["ResponseMetadata"]["HostId"] != ""
+    tagged = [r for r in hook.records(place) if r["eventName"].startswith("ObjectTagging:")]
+    assert {r["s3"]["object"]["eTag"] for r in tagged} == {copied["CopyObjectResult"]["ETag"].strip('"')}
     assert record["requestParameters"]["sourceIPAddress"] == "127.0.0.1"
     assert record["userIdentity"]["principalId"] != "anonymous"
     assert hook.tokens == {f"Bearer {TOKEN}"}

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use archipel_base::{Stamp, Writer, boxed, codec};
 use archipel_cluster::{Guard, VersionDecision, VersionSeen, WriteOptions};
-use archipel_storage::{Value, VersionKind};
+use archipel_storage::{RowKey, Value, VersionKind};
+use parking_lot::Mutex;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -224,18 +225,56 @@ impl Model {
         change: HeadChange<'_>,
     ) -> Result<(), Error> {
         check_key(key)?;
+        let etag = Mutex::new(String::new());
         let decide = |seen: &VersionSeen<'_>| {
             let head = seen.named.ok_or(Error::NoSuchVersion).and_then(named);
             let changed = head.and_then(|mut head| change(&mut head).map(|()| head));
             match changed {
-                Ok(head) => VersionDecision::Change(codec::encode(&head).into()),
+                Ok(head) => {
+                    etag.lock().clone_from(&head.etag);
+                    VersionDecision::Change(codec::encode(&head).into())
+                }
                 Err(error) => VersionDecision::Abort(error),
             }
         };
-        self.decide(bucket, key, id, how, &decide).await?
+        self.decide_quietly(bucket, key, id, how, &decide).await??;
+        let etag = etag.into_inner();
+        let happening = how.happening.map(|it| it.of_version_with(&etag));
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        self.tell_of_decision(bucket, &row, Deciding { happening, ..how });
+        Ok(())
     }
 
     pub(crate) async fn decide<E: Send>(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+        how: Deciding<'_>,
+        decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
+    ) -> Result<Result<(), E>, Error> {
+        let decided = self.decide_quietly(bucket, key, id, how, decide).await?;
+        if decided.is_ok() {
+            let row = rowkeys::object(self.cluster(), &bucket.id, key);
+            self.tell_of_decision(bucket, &row, how);
+        }
+        Ok(decided)
+    }
+
+    /// Tells listeners of a decision.
+    fn tell_of_decision(&self, bucket: &Bucket, row: &RowKey, how: Deciding<'_>) {
+        let Some(happening) = how.happening else {
+            return;
+        };
+        // The stamp of the decision is not known here. It is no later than now.
+        let at = Stamp::new(self.now_ms(), u16::MAX, Writer::default());
+        let written = (at, VersionId::Null);
+        let trigger = Trigger::of_change(how.background);
+        self.tell_listeners(bucket, row, happening, trigger, written);
+    }
+
+    /// Decides about a version, and tells no listener.
+    async fn decide_quietly<E: Send>(
         &self,
         bucket: &Bucket,
         key: &str,
@@ -265,14 +304,6 @@ impl Model {
             version_rows::decide_version(self.cluster(), row, id.at(), how, making, decide).await
         };
         // On the heap, because it is rare and would enlarge the future of every request.
-        let decided = Box::pin(self.commit_by_settings(bucket, None, commit)).await?;
-        if let (Ok(()), Some(happening)) = (&decided, how.happening) {
-            // The stamp of the decision is not known here. It is no later than now.
-            let at = Stamp::new(self.now_ms(), u16::MAX, Writer::default());
-            let written = (at, VersionId::Null);
-            let trigger = Trigger::of_change(how.background);
-            self.tell_listeners(bucket, row, happening, trigger, written);
-        }
-        Ok(decided)
+        Box::pin(self.commit_by_settings(bucket, None, commit)).await
     }
 }

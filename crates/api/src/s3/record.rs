@@ -74,7 +74,7 @@ fn record(
         "eventName": name,
         "userIdentity": { "principalId": principal.unwrap_or("anonymous") },
         "requestParameters": { "sourceIPAddress": event.address.as_deref().unwrap_or("") },
-        "responseElements": { "x-amz-request-id": event.request_id, "x-amz-id-2": "" },
+        "responseElements": { "x-amz-request-id": event.request_id, "x-amz-id-2": event.host_id },
         "s3": {
             "s3SchemaVersion": "1.0",
             "configurationId": event.rule,
@@ -104,6 +104,17 @@ mod tests {
             };
             assert_eq!(for_target(&event, "r")["s3"]["object"]["eTag"], etag);
         }
+    }
+
+    #[test]
+    fn record_names_the_request_and_the_process_that_answered_it() {
+        let event = Event {
+            request_id: "R1".into(),
+            host_id: "H1".into(),
+            ..Event::default()
+        };
+        let answered = json!({ "x-amz-request-id": "R1", "x-amz-id-2": "H1" });
+        assert_eq!(for_target(&event, "r")["responseElements"], answered);
     }
 
     #[test]

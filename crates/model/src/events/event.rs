@@ -39,6 +39,8 @@ pub struct Cause {
     pub address: Option<String>,
     /// The name of the request.
     pub request_id: String,
+    /// The name of the process that answers the request.
+    pub host_id: String,
 }
 
 /// The origin of a change, as far as the names of events tell it.
@@ -71,13 +73,29 @@ pub(crate) enum Happening<'a> {
     Deleted(Option<VersionId>),
     /// A delete marker became the current version.
     Marked,
-    /// The tags of a version changed: true if there are some.
-    Tagged(VersionId, bool),
-    /// The access control list of a version changed.
-    Listed(VersionId),
+    /// The tags of a version with this entity tag, if it is known, changed: true if there are some.
+    Tagged(VersionId, Option<&'a str>, bool),
+    /// The access control list of a version with this entity tag, if it is known, changed.
+    Listed(VersionId, Option<&'a str>),
 }
 
-impl Happening<'_> {
+impl<'a> Happening<'a> {
+    /// Returns the same of a version with this entity tag, which changes.
+    pub fn of_version_with(self, etag: &'a str) -> Self {
+        match self {
+            Happening::Tagged(id, _, any) => Happening::Tagged(id, Some(etag), any),
+            Happening::Listed(id, _) => Happening::Listed(id, Some(etag)),
+            other => other,
+        }
+    }
+
+    /// Returns true if the rules of a bucket ask for the event of a client's change of a key.
+    pub fn is_asked_for(self, bucket: &Bucket, key: &str) -> bool {
+        let name = self.name(Creation::default(), Trigger::Other);
+        let rules = bucket.notification.as_ref();
+        rules.is_some_and(|rules| rules.rule_for(name, key).is_some())
+    }
+
     /// Returns the name of the event.
     fn name(self, creation: Creation, trigger: Trigger) -> &'static str {
         use Trigger::{LifecycleRule, Other};
@@ -90,9 +108,9 @@ impl Happening<'_> {
             (Happening::Marked, _, Other) => "s3:ObjectRemoved:DeleteMarkerCreated",
             (Happening::Deleted(_), _, LifecycleRule) => "s3:LifecycleExpiration:Delete",
             (Happening::Marked, _, LifecycleRule) => "s3:LifecycleExpiration:DeleteMarkerCreated",
-            (Happening::Tagged(_, true), ..) => "s3:ObjectTagging:Put",
-            (Happening::Tagged(_, false), ..) => "s3:ObjectTagging:Delete",
-            (Happening::Listed(_), ..) => "s3:ObjectAcl:Put",
+            (Happening::Tagged(.., true), ..) => "s3:ObjectTagging:Put",
+            (Happening::Tagged(.., false), ..) => "s3:ObjectTagging:Delete",
+            (Happening::Listed(..), ..) => "s3:ObjectAcl:Put",
         }
     }
 }
@@ -122,6 +140,8 @@ struct Stored {
     address: Option<String>,
     #[serde(rename = "q", default, skip_serializing_if = "String::is_empty")]
     request_id: String,
+    #[serde(rename = "h", default, skip_serializing_if = "String::is_empty")]
+    host_id: String,
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
 }
@@ -157,7 +177,8 @@ pub struct Event {
     /// The size of a new object.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// The entity tag of a new object, without quotes.
+    /// The entity tag of the object that is new, or whose tags or access control list changed,
+    /// without quotes.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     /// The version that the event is about, if the bucket has versions.
@@ -172,6 +193,9 @@ pub struct Event {
     /// The name of the request.
     #[serde(rename = "q", default, skip_serializing_if = "String::is_empty")]
     pub request_id: String,
+    /// The name of the process that answered the request.
+    #[serde(rename = "h", default, skip_serializing_if = "String::is_empty")]
+    pub host_id: String,
     /// Orders the events of one key: later ones are greater, as text of the same length.
     #[serde(rename = "o")]
     pub sequencer: String,
@@ -234,6 +258,7 @@ pub(crate) fn companion(
         principal: event.principal,
         address: event.address,
         request_id: event.request_id,
+        host_id: event.host_id,
         owner: event.owner,
     };
     let limits = target(&rule.target);
@@ -262,8 +287,8 @@ impl Event {
             }
             Happening::Deleted(version) => (None, None, version),
             Happening::Marked => (None, None, None),
-            Happening::Tagged(version, _) | Happening::Listed(version) => {
-                (None, None, Some(version))
+            Happening::Tagged(version, etag, _) | Happening::Listed(version, etag) => {
+                (None, etag.map(str::to_owned), Some(version))
             }
         };
         let version =
@@ -282,6 +307,7 @@ impl Event {
             principal: cause.and_then(|cause| cause.principal.get().cloned()),
             address: cause.and_then(|cause| cause.address.clone()),
             request_id: cause.map_or_else(String::new, |cause| cause.request_id.clone()),
+            host_id: cause.map_or_else(String::new, |cause| cause.host_id.clone()),
             sequencer: String::new(),
         }
     }
@@ -344,6 +370,7 @@ impl Waiting {
             principal: stored.principal,
             address: stored.address,
             request_id: stored.request_id,
+            host_id: stored.host_id,
             sequencer: String::new(),
         };
         Some(Waiting {

@@ -1,6 +1,8 @@
 //! Changes of what a client may change of a version: its tags, its access control list, its
 //! protection.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use archipel_access::Acl;
 use archipel_base::boxed;
 
@@ -12,6 +14,39 @@ use crate::events::Happening;
 use crate::lock::Taking;
 use crate::object::{LockChange, ObjectHead, Tags};
 use crate::version::VersionId;
+
+/// How often a change reads the entity tag for its event. It reads again if another write replaced
+/// the null version meanwhile.
+const TRIES: usize = 5;
+
+/// A change that a client asks for.
+#[derive(Clone, Copy)]
+enum Change {
+    /// Of the tags: true if there are some after it.
+    Tags(bool),
+    /// Of the access control list.
+    Acl,
+    /// Of the protection. No event tells it.
+    Lock(OfLock),
+}
+
+impl Change {
+    /// Returns the event that the change of a version with this entity tag is.
+    fn happening(self, id: VersionId, etag: Option<&str>) -> Option<Happening<'_>> {
+        match self {
+            Change::Tags(any) => Some(Happening::Tagged(id, etag, any)),
+            Change::Acl => Some(Happening::Listed(id, etag)),
+            Change::Lock(_) => None,
+        }
+    }
+
+    /// Returns true if a target gets an event of the change. The event is stored with the change.
+    /// It tells the entity tag, so the version is read before.
+    fn is_told(self, bucket: &Bucket, key: &str) -> bool {
+        let happening = self.happening(VersionId::Null, None);
+        happening.is_some_and(|happening| happening.is_asked_for(bucket, key))
+    }
+}
 
 /// The effect of a change on the protection of a version.
 #[derive(Clone, Copy, Default)]
@@ -44,9 +79,8 @@ impl Model {
             head.tags.clone_from(&tags);
             Ok(())
         };
-        let tagged = |id| Some(Happening::Tagged(id, any));
-        let changed = self.change_object(bucket, key, id, OfLock::default(), tagged, &change);
-        changed.await
+        self.change_object(bucket, key, id, Change::Tags(any), &change)
+            .await
     }
 
     /// Sets the access control list of an object, or of the named version. The object stays the
@@ -69,9 +103,8 @@ impl Model {
             head.acl = acl;
             Ok(())
         };
-        let listed = |id| Some(Happening::Listed(id));
-        let changed = self.change_object(bucket, key, id, OfLock::default(), listed, &change);
-        changed.await
+        self.change_object(bucket, key, id, Change::Acl, &change)
+            .await
     }
 
     /// Changes the protection of an object, or of the named version. Returns the id of the version.
@@ -117,8 +150,8 @@ impl Model {
                 protects: retention.is_some(),
             },
         };
-        let changed = self.change_object(bucket, key, id, of_lock, |_| None, &apply);
-        changed.await
+        self.change_object(bucket, key, id, Change::Lock(of_lock), &apply)
+            .await
     }
 
     /// Changes the metadata of the named version, or of the version that is current now.
@@ -127,25 +160,84 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: Option<VersionId>,
-        of_lock: OfLock,
-        happening: impl FnOnce(VersionId) -> Option<Happening<'static>>,
+        what: Change,
         change: HeadChange<'_>,
     ) -> Result<VersionId, Error> {
-        let current = match id {
-            Some(id) => id,
+        let tries = if what.is_told(bucket, key) { TRIES } else { 0 };
+        let mut unknown = None;
+        for _ in 0..tries {
+            let seen = match self.head_to_change(bucket, key, id).await {
+                Ok(seen) => seen,
+                Err(error) => return Err(unknown.unwrap_or(error)),
+            };
+            let replaced = AtomicBool::new(false);
+            let change = |head: &mut ObjectHead| {
+                if head.version == seen.version {
+                    return change(head);
+                }
+                replaced.store(true, Ordering::Relaxed);
+                Err(Error::Conflict)
+            };
+            let of = (id, Some(&seen));
+            let changed = self.change_once(bucket, key, of, what, &change).await;
+            match changed {
+                Err(Error::Conflict) if replaced.load(Ordering::Relaxed) => {}
+                // The object that was read may have been changed before it was replaced.
+                Err(error @ Error::Unavailable(_)) if replaced.load(Ordering::Relaxed) => {
+                    unknown = Some(error);
+                }
+                changed => return changed.map_err(|error| unknown.unwrap_or(error)),
+            }
+        }
+        // A change never fails because of its event, which tells no entity tag then.
+        let changed = self.change_once(bucket, key, (id, None), what, change);
+        changed.await.map_err(|error| unknown.unwrap_or(error))
+    }
+
+    /// Returns the metadata of the named version, or of the version that is current now.
+    async fn head_to_change(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: Option<VersionId>,
+    ) -> Result<ObjectHead, Error> {
+        let read = match id {
+            Some(id) => self.head_version(bucket, key, id).await,
+            None => self.head_object(bucket, key).await,
+        };
+        match read {
+            Err(Error::Deleted(marker)) => Err(Error::IsMarker(marker)),
+            read => read,
+        }
+    }
+
+    /// Changes the metadata of the named version, or of the one that is current now: the one that
+    /// was seen, if any.
+    async fn change_once(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        (id, seen): (Option<VersionId>, Option<&ObjectHead>),
+        what: Change,
+        change: HeadChange<'_>,
+    ) -> Result<VersionId, Error> {
+        let current = match (id, seen) {
+            (Some(id), _) => id,
+            (None, Some(seen)) => seen.id,
             // The object is its own only version, so this costs no round trip.
-            None if !bucket.versioning.has_versions() => VersionId::Null,
-            None => match self.head_object(bucket, key).await {
-                Err(Error::Deleted(marker)) => return Err(Error::IsMarker(marker)),
-                head => head?.id,
-            },
+            (None, None) if !bucket.versioning.has_versions() => VersionId::Null,
+            (None, None) => self.head_to_change(bucket, key, None).await?.id,
+        };
+        let of_lock = match what {
+            Change::Lock(of_lock) => of_lock,
+            Change::Tags(_) | Change::Acl => OfLock::default(),
         };
         // A write from before there were versions must not replace a protected null version. So all
         // replicas promise to take none any more.
         let by_all = of_lock.protects && current == VersionId::Null;
         let how = Deciding {
             taking: of_lock.taking,
-            happening: happening(current),
+            happening: what.happening(current, seen.map(|seen| seen.etag.as_str())),
             by_all,
             background: false,
             unlisted: true,

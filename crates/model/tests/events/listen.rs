@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use archipel_access::Acl;
 use archipel_model::{Condition, Error, EventListener, Governance, Interest, Model, Versioning};
+use tokio::time::Instant;
 
-use crate::nodes::{Nodes, nodes, pair, put, target};
+use crate::nodes::{Nodes, nodes, nodes_with, pair, put, rule, target};
 
 const ALL: [&str; 4] = [
     "s3:ObjectCreated:*",
@@ -103,6 +105,80 @@ async fn versions_are_named() {
     assert_eq!(seen, wanted);
     assert!(got.iter().all(|event| event.sequencer.len() == 32));
     assert!(got.iter().all(|event| event.bucket_id == bucket.id));
+    assert_eq!(got[1].etag.as_deref(), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_tags_and_access_control_lists_tell_the_entity_tag() {
+    for versioning in [Versioning::Never, Versioning::Enabled] {
+        let mut rule = rule("hook", None);
+        rule.events = ["s3:ObjectTagging:*", "s3:ObjectAcl:Put"]
+            .map(str::to_owned)
+            .to_vec();
+        let nodes = nodes_with(versioning, vec![target(1000, false)], vec![rule]).await;
+        nodes.put(0, "key", "1").await.unwrap();
+        let (model, bucket) = (&nodes.models[1], &nodes.bucket);
+        let tags = vec![("a".to_owned(), "1".to_owned())];
+        let tagged = model.set_object_tags(bucket, "key", None, tags, &|_| Ok(()));
+        tagged.await.unwrap();
+        let listed = model.set_object_acl(bucket, "key", None, Acl::default(), &|_| Ok(()));
+        listed.await.unwrap();
+        nodes.settle().await;
+        let told = [
+            pair("s3:ObjectTagging:Put", "1"),
+            pair("s3:ObjectAcl:Put", "1"),
+        ];
+        assert_eq!(nodes.got(), told, "{versioning:?}");
+    }
+}
+
+/// A listener is told after the change, so a bucket without such rules pays no read.
+#[tokio::test(start_paused = true)]
+async fn only_the_event_of_a_target_costs_a_read() {
+    let mut times = Vec::new();
+    for asked in ["s3:ObjectCreated:*", "s3:ObjectTagging:*"] {
+        let mut rule = rule("hook", None);
+        rule.events = vec![asked.to_owned()];
+        let nodes = nodes_with(Versioning::Never, vec![target(1000, false)], vec![rule]).await;
+        let mut listener = listen(&nodes.models[1], &nodes, "").await;
+        nodes.put(0, "key", "1").await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let tags = vec![("a".to_owned(), "1".to_owned())];
+        let begun = Instant::now();
+        let tagged = nodes.models[1].set_object_tags(&nodes.bucket, "key", None, tags, &|_| Ok(()));
+        tagged.await.unwrap();
+        times.push(begun.elapsed());
+        let told = heard(&mut listener).await;
+        let tagged = pair("s3:ObjectTagging:Put", "1");
+        assert!(told.contains(&tagged), "{told:?}");
+    }
+    assert!(times[0] < times[1], "{times:?}");
+}
+
+/// The event tells the tag of the object that is changed, not of one that another write replaced.
+#[tokio::test(start_paused = true)]
+async fn entity_tag_is_that_of_the_object_whose_tags_change() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    nodes.put(0, "key", "1").await.unwrap();
+    let (model, bucket) = (&nodes.models[1], &nodes.bucket);
+    let tags = vec![("a".to_owned(), "1".to_owned())];
+    let tag = || model.set_object_tags(bucket, "key", None, tags.clone(), &|_| Ok(()));
+    let (tagged, put) = tokio::join!(tag(), nodes.put(0, "key", "2"));
+    put.unwrap();
+    if !matches!(tagged, Err(Error::Unavailable(_))) {
+        tagged.unwrap();
+    } else {
+        // It is not known which object got the tags.
+        tag().await.unwrap();
+    }
+    nodes.settle().await;
+    let head = model.head_object(bucket, "key").await.unwrap();
+    let got = nodes.got();
+    let tagged = if head.tags.is_empty() { "1" } else { "2" };
+    assert!(
+        got.contains(&pair("s3:ObjectTagging:Put", tagged)),
+        "{got:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
