@@ -134,6 +134,7 @@ def refused(raw, s3, bucket, fields, status, *codes, file=b"content", **more):
         (["starts-with", "$key", "dir/"], None),
         ({"x-amz-meta-a": "1"}, ("x-amz-meta-a", "2")),
         ({"x-amz-meta-a": "1"}, None),
+        (["starts-with", "$x-amz-meta-a", ""], None),
         (["starts-with", "$Content-Type", "image/"], ("Content-Type", "text/html")),
         ({"bucket": "another-bucket"}, None),
     ],

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use super::error::{Code, S3Error, S3Result};
 use super::respond::{self, Answer};
 
-pub use document::{MAX_RULES, document, parse};
+pub use document::{MAX_ID_BYTES, MAX_RULES, document, parse};
 
 /// The `Vary` header of every answer that CORS may change.
 const VARY_VALUE: HeaderValue = HeaderValue::from_static(

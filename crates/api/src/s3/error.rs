@@ -343,7 +343,9 @@ impl From<archipel_model::Error> for S3Error {
             E::AclGrantsOthers => Code::InvalidBucketAclWithObjectOwnership.into(),
             E::NoSuchAccessKey => Code::InvalidAccessKeyId.into(),
             E::InvalidPart(_) => Code::InvalidPart.into(),
-            E::InvalidName(why) => S3Error::new(Code::InvalidArgument, why.clone()),
+            E::InvalidName(why) | E::InvalidValue(why) => {
+                S3Error::new(Code::InvalidArgument, why.clone())
+            }
             E::MalformedPolicy(why) => S3Error::new(Code::MalformedPolicy, why.clone()),
             E::PreconditionFailed => Code::PreconditionFailed.into(),
             E::Conflict => Code::ConditionalRequestConflict.into(),

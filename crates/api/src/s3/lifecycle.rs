@@ -25,7 +25,7 @@ pub use headers::{
 };
 
 /// The most rules.
-const MAX_RULES: usize = 1000;
+pub const MAX_RULES: usize = 1000;
 /// The longest name of a rule.
 const MAX_ID_BYTES: usize = 255;
 /// The longest prefix.

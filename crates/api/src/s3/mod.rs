@@ -41,7 +41,7 @@ pub mod error;
 mod explain;
 pub(crate) mod handlers;
 mod health;
-mod hoisted;
+pub(crate) mod hoisted;
 pub mod lifecycle;
 mod lock;
 pub(crate) mod metadata;

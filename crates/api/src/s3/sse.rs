@@ -26,12 +26,14 @@ pub const PREFIX: &str = "x-amz-server-side-encryption";
 /// The header that asks for encryption by the cluster's keys.
 const SERVER: &str = "x-amz-server-side-encryption";
 
-/// Headers about keys of AWS's key management, and those of S3 Bucket Keys.
-const KMS: [&str; 3] = [
+/// Headers about keys of AWS's key management.
+const KMS_ONLY: [&str; 2] = [
     "x-amz-server-side-encryption-aws-kms-key-id",
     "x-amz-server-side-encryption-context",
-    "x-amz-server-side-encryption-bucket-key-enabled",
 ];
+
+/// The header about S3 Bucket Keys.
+const BUCKET_KEY: &str = "x-amz-server-side-encryption-bucket-key-enabled";
 
 /// The one algorithm.
 const AES256: &str = "AES256";
@@ -66,7 +68,7 @@ pub fn refuse_headers(call: &Call<'_>, operation: Operation) -> S3Result<()> {
             _ if is_of(&SOURCE, name) => source,
             // minio-go repeats it, except to AWS. `check_upload` compares it with the upload.
             SERVER if operation == Operation::Object(O::CompleteMultipartUpload) => true,
-            _ if name == SERVER || KMS.contains(&name) => server,
+            _ if [SERVER, BUCKET_KEY].contains(&name) || KMS_ONLY.contains(&name) => server,
             _ => !name.starts_with(PREFIX),
         };
         if !taken {
@@ -118,8 +120,7 @@ pub fn of_new(call: &Call<'_>, bucket: &Bucket) -> S3Result<Option<NewEncryption
         }));
     }
     match server {
-        None => {}
-        Some(AES256) => {}
+        None | Some(AES256) => {}
         Some("aws:kms" | "aws:kms:dsse") => {
             let error = S3Error::not_implemented("Server-side encryption with keys of AWS KMS");
             return Err(error.with("Header", SERVER));
@@ -155,15 +156,19 @@ fn refuse_blocked(bucket: &Bucket) -> S3Result<()> {
     }
 }
 
+/// Refuses headers about keys of AWS's key management in a request that asks for none of them.
 fn refuse_kms(headers: &HeaderMap) -> S3Result<()> {
-    let says_no = |name: &str| {
-        let value = headers.get(name);
-        name == KMS[2] && value.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"false"))
-    };
-    let mut refused = KMS.iter();
-    match refused.find(|name| headers.contains_key(**name) && !says_no(name)) {
-        Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", *name)),
-        None => Ok(()),
+    if KMS_ONLY.iter().any(|name| headers.contains_key(*name)) {
+        let why = "Server Side Encryption with AWS KMS managed key requires HTTP header \
+                   x-amz-server-side-encryption : aws:kms";
+        let server = single_header(headers, SERVER)?.unwrap_or("null");
+        return Err(S3Error::argument(SERVER, server, why));
+    }
+    match headers.get(BUCKET_KEY) {
+        Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"false") => {
+            Err(S3Error::from(Code::NotImplemented).with("Header", BUCKET_KEY))
+        }
+        _ => Ok(()),
     }
 }
 

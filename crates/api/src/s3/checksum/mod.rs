@@ -17,7 +17,9 @@ use hasher::Running;
 
 pub use combine::{composite, full_object};
 pub use hasher::{Digests, HashPipe, Wanted};
-pub use request::{Declared, Expected, content_md5, wrong_sha256};
+pub use request::{
+    Declared, Expected, bad_checksum, content_md5, declared_text, invalid_value, wrong_sha256,
+};
 
 /// An algorithm that S3 knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -167,7 +167,7 @@ pub fn wrong_sha256(signed: &[u8], found: Option<&[u8]>) -> S3Error {
 }
 
 /// Makes a `BadDigest`, with the algorithm's name.
-fn bad_checksum(algorithm: Algorithm) -> S3Error {
+pub fn bad_checksum(algorithm: Algorithm) -> S3Error {
     let message = format!(
         "The {} you specified did not match the calculated checksum.",
         algorithm.name()
@@ -180,7 +180,11 @@ fn single() -> S3Error {
     S3Error::new(Code::InvalidRequest, why)
 }
 
-fn declared_value(headers: &HeaderMap) -> S3Result<Option<Value>> {
+/// Returns the one header with a checksum: its algorithm and its text.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] for several of them, and for an unknown algorithm.
+pub fn declared_text(headers: &HeaderMap) -> S3Result<Option<(Algorithm, &str)>> {
     let mut found = None;
     for (name, text) in headers {
         let name = name.as_str();
@@ -195,14 +199,24 @@ fn declared_value(headers: &HeaderMap) -> S3Result<Option<Value>> {
             S3Error::new(Code::InvalidRequest, why)
         };
         let algorithm = Algorithm::of_header(name).ok_or_else(unknown)?;
-        let value = text.to_str().ok().and_then(|t| Value::parse(algorithm, t));
-        let invalid = || {
-            let why = format!("Value for {name} header is invalid.");
-            S3Error::new(Code::InvalidRequest, why)
-        };
-        found = Some(value.ok_or_else(invalid)?);
+        let text = text.to_str().map_err(|_| invalid_value(algorithm))?;
+        found = Some((algorithm, text));
     }
     Ok(found)
+}
+
+/// Makes the error for a header that holds no checksum of its algorithm.
+pub fn invalid_value(algorithm: Algorithm) -> S3Error {
+    let why = format!("Value for {} header is invalid.", algorithm.header());
+    S3Error::new(Code::InvalidRequest, why)
+}
+
+fn declared_value(headers: &HeaderMap) -> S3Result<Option<Value>> {
+    let Some((algorithm, text)) = declared_text(headers)? else {
+        return Ok(None);
+    };
+    let value = Value::parse(algorithm, text);
+    value.map(Some).ok_or_else(|| invalid_value(algorithm))
 }
 
 fn declared_trailer(headers: &HeaderMap, trailer: bool) -> S3Result<Option<Algorithm>> {

@@ -9,7 +9,7 @@ use crate::s3::xml::{self, Element, Writer};
 pub const MAX_RULES: usize = 100;
 
 /// The longest name of a rule.
-const MAX_ID_BYTES: usize = 255;
+pub const MAX_ID_BYTES: usize = 255;
 
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 

@@ -1,7 +1,7 @@
 //! Operations on buckets.
 
 use archipel_access::{Action, Ownership, bucket_arn};
-use archipel_model::{Bucket, BucketLock, Error, Tags};
+use archipel_model::{Bucket, BucketLock, Error, Tags, Versioning};
 use http::StatusCode;
 
 use crate::s3::acl;
@@ -265,8 +265,15 @@ pub fn head(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
 /// Answers DeleteBucket.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let name = &on.bucket().name;
+    let has_versions = on.bucket().versioning != Versioning::Never;
     let named = |error: Error| match error {
         Error::Conflict => in_progress(name),
+        // A listing of objects may be empty, so that the client needs to know where to look.
+        Error::BucketNotEmpty if has_versions => {
+            let why = "The bucket you tried to delete is not empty. You must delete all versions \
+                       in the bucket.";
+            S3Error::new(Code::BucketNotEmpty, why).with("BucketName", name)
+        }
         error => S3Error::from(error).with("BucketName", name),
     };
     let deleted = call.model.delete_bucket(on.bucket());

@@ -287,20 +287,21 @@ fn check_declared(call: &Call<'_>, upload: &Upload, checksum: Option<&Checksum>)
             None => return refuse("Value for x-amz-checksum-type header is invalid."),
         }
     }
-    for algorithm in Algorithm::ALL {
-        let Some(text) = call.header(algorithm.header())? else {
-            continue;
-        };
-        match checksum {
-            Some(sum) if sum.algorithm != algorithm.name() => {
-                return refuse("The checksum is not of the algorithm of the upload.");
-            }
-            // Of a composite one the number of parts may be left out.
-            Some(sum) if sum.value == text || sum.value.split('-').next() == Some(text) => {}
-            _ => return Err(Code::BadDigest.into()),
-        }
+    let Some((algorithm, text)) = checksum::declared_text(call.headers)? else {
+        return Ok(());
+    };
+    let (value, _) = text.split_once('-').unwrap_or((text, ""));
+    if Value::parse(algorithm, value).is_none() {
+        return Err(checksum::invalid_value(algorithm));
     }
-    Ok(())
+    match checksum {
+        Some(sum) if sum.algorithm != algorithm.name() => {
+            refuse("The checksum is not of the algorithm of the upload.")
+        }
+        // Of a composite one the number of parts may be left out.
+        Some(sum) if sum.value == text || sum.value.split('-').next() == Some(text) => Ok(()),
+        _ => Err(checksum::bad_checksum(algorithm)),
+    }
 }
 
 /// The parts of the answer.

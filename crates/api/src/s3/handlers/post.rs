@@ -61,9 +61,10 @@ pub async fn post_object(
         return Err(Code::EntityTooLarge.into());
     }
     let fields = form.fields(&mut call.body).await?;
+    // This comes before the policy, which may have a condition about the key.
+    let key = fields.key()?;
     let signed = sign_in(call, verifier, version_2, lookup, &fields, &bucket).await?;
     let (caller, policy) = signed;
-    let key = fields.key()?;
     call.learned.key = Some(key.clone());
     check_key(&key)?;
     call.form = Some(field_headers(&fields)?);

@@ -262,29 +262,33 @@ impl Condition {
 
     fn check(&self, fields: &Fields, bucket: &str) -> S3Result<()> {
         let actual = match self.field() {
-            "bucket" => bucket,
-            field => fields.get(field).unwrap_or_default(),
+            "bucket" => Some(bucket),
+            field => fields.get(field),
         };
-        let (holds, operator, wanted) = match self {
-            Condition::Equal { value, .. } => (actual == value, "eq", value),
-            // A list of types is allowed if each of them is.
-            Condition::StartsWith { field, prefix } if field == "content-type" => {
-                let all = actual
-                    .split(',')
-                    .all(|part| part.starts_with(prefix.as_str()));
-                (all, "starts-with", prefix)
-            }
-            Condition::StartsWith { prefix, .. } => {
-                (actual.starts_with(prefix.as_str()), "starts-with", prefix)
-            }
+        let (operator, wanted) = match self {
+            Condition::Equal { value, .. } => ("eq", value),
+            Condition::StartsWith { prefix, .. } => ("starts-with", prefix),
         };
-        if holds {
+        // The signer asked for the field: one that is absent matches nothing, not even an empty
+        // prefix.
+        if actual.is_some_and(|actual| self.matches(actual)) {
             Ok(())
         } else {
             Err(denied(format!(
                 "Policy Condition failed: [\"{operator}\", \"${}\", \"{wanted}\"]",
                 self.field()
             )))
+        }
+    }
+
+    fn matches(&self, actual: &str) -> bool {
+        match self {
+            Condition::Equal { value, .. } => actual == value,
+            // A list of types is allowed if each of them is.
+            Condition::StartsWith { field, prefix } if field == "content-type" => actual
+                .split(',')
+                .all(|part| part.starts_with(prefix.as_str())),
+            Condition::StartsWith { prefix, .. } => actual.starts_with(prefix.as_str()),
         }
     }
 }

@@ -181,6 +181,29 @@ fn policy_permits_only_what_its_conditions_match() {
     assert_eq!(check(&extra, "b", 0), denied);
 }
 
+/// The signer of a policy may count on every field that it names.
+#[test]
+fn condition_about_an_absent_field_fails() {
+    for condition in [
+        r#"["starts-with","$x-amz-meta-a",""]"#,
+        r#"["eq","$x-amz-meta-a",""]"#,
+        r#"{"x-amz-meta-a":""}"#,
+        r#"["starts-with","$Content-Type",""]"#,
+    ] {
+        let policy = policy(&format!(r#"{{"bucket":"b"}},{{"key":"k"}},{condition}"#)).unwrap();
+        let without = fields(&[("key", "k")]);
+        let refused = policy.check(&without, "b", 0).unwrap_err();
+        assert_eq!(refused.code(), Code::AccessDenied, "{condition}");
+        assert!(refused.message().contains("Policy Condition failed"));
+        let name = match condition.contains("Content-Type") {
+            true => "Content-Type",
+            false => "x-amz-meta-a",
+        };
+        let empty = fields(&[("key", "k"), (name, "")]);
+        assert_eq!(code(policy.check(&empty, "b", 0)), None, "{condition}");
+    }
+}
+
 #[test]
 fn policy_without_a_bucket_allows_no_bucket() {
     let policy = policy(r#"["starts-with","$key",""]"#).unwrap();

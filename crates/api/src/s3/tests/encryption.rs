@@ -200,11 +200,15 @@ async fn customers_keys_are_refused_over_plain_http_and_if_they_are_malformed() 
             .await
             .is(501, "NotImplemented");
     }
-    let with_id = [
-        SERVER,
-        ("x-amz-server-side-encryption-aws-kms-key-id", "id"),
-    ];
-    s3.call("PUT", "/bucket/k", &with_id, "x")
+    // The id of a key is nothing without the method that takes it.
+    let id = ("x-amz-server-side-encryption-aws-kms-key-id", "id");
+    for (headers, given) in [(&[SERVER, id][..], "AES256"), (&[id], "null")] {
+        let refused = s3.call("PUT", "/bucket/k", headers, "x").await;
+        refused.is(400, "InvalidArgument");
+        assert_eq!(refused.element("ArgumentValue").unwrap(), given);
+    }
+    let bucket_key = ("x-amz-server-side-encryption-bucket-key-enabled", "true");
+    s3.call("PUT", "/bucket/k", &[bucket_key], "x")
         .await
         .is(501, "NotImplemented");
     s3.get("/bucket/k").await.is(404, "NoSuchKey");

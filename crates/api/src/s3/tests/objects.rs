@@ -246,6 +246,10 @@ async fn form_upload_stores_an_object() {
     s3.send(form(&s3, &[("key", "other")], "", "x"))
         .await
         .is(403, "AccessDenied");
+    // The policy has a condition about the key, too.
+    s3.send(form(&s3, &[], "", "x"))
+        .await
+        .is(400, "InvalidArgument");
     let sneaked = [key, ("x-amz-meta-a", "1")];
     s3.send(form(&s3, &sneaked, "", "x"))
         .await
@@ -264,13 +268,13 @@ async fn form_upload_stores_an_object() {
 async fn form_names_its_checksum() {
     let s3 = Endpoint::open().await;
     let (crc, algorithm) = ("x-amz-checksum-crc32", "x-amz-checksum-algorithm");
-    let condition =
-        format!(",[\"starts-with\",\"${crc}\",\"\"],[\"starts-with\",\"${algorithm}\",\"\"]");
     // The CRC32 of `content`.
     let value = "/sUwqQ==";
     let send = |more: &[(&str, &str)]| {
+        let condition = |(name, _): &(&str, &str)| format!(",[\"starts-with\",\"${name}\",\"\"]");
+        let conditions: String = more.iter().map(condition).collect();
         let fields = [&[("key", "up/k")], more].concat();
-        s3.send(form(&s3, &fields, &condition, "content"))
+        s3.send(form(&s3, &fields, &conditions, "content"))
     };
     for (more, code) in [
         (&[(algorithm, "CRC32")][..], "InvalidRequest"),

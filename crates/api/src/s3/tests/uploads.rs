@@ -64,6 +64,41 @@ async fn multipart_upload_completes() {
     other.is(404, "NoSuchUpload");
 }
 
+/// A header about the whole object is neither passed over nor misread.
+#[tokio::test]
+async fn a_completion_whose_checksum_cannot_be_compared_is_refused() {
+    let s3 = Endpoint::open().await;
+    let upload = begin(&s3, &[]).await;
+    let etag = part(&s3, &upload, 1, "content".into()).await;
+    let body = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+         </CompleteMultipartUpload>"
+    );
+    let path = format!("/bucket/k?uploadId={upload}");
+    let crc = "x-amz-checksum-crc64nvme";
+    let zero = (crc, "AAAAAAAAAAA=");
+    for (headers, code, why) in [
+        (&[zero][..], "BadDigest", "The CRC64NVME you specified"),
+        (&[(crc, "AAAA")], "InvalidRequest", crc),
+        (
+            &[("x-amz-checksum-foo", "AAAA")],
+            "InvalidRequest",
+            "algorithm",
+        ),
+        (
+            &[zero, ("x-amz-checksum-crc32", "AAAAAA==")],
+            "InvalidRequest",
+            "single",
+        ),
+    ] {
+        let refused = s3.call("POST", &path, headers, body.clone()).await;
+        refused.is(400, code);
+        let told = refused.element("Message").unwrap();
+        assert!(told.contains(why), "{told}");
+    }
+    s3.call("POST", &path, &[], body).await.ok();
+}
+
 #[tokio::test]
 async fn wrong_completions_are_refused() {
     let s3 = Endpoint::open().await;

@@ -12,6 +12,26 @@ fn texts(reply: &Reply, name: &str) -> Vec<String> {
     inner.collect()
 }
 
+/// A listing of objects shows neither old versions nor delete markers.
+#[tokio::test]
+async fn a_bucket_that_keeps_versions_says_that_they_must_be_deleted() {
+    let s3 = Endpoint::open().await;
+    s3.put("/bucket/k", "x").await.ok();
+    let told = async || {
+        let refused = s3.call("DELETE", "/bucket", &[], "").await;
+        refused.is(409, "BucketNotEmpty");
+        refused.element("Message").unwrap()
+    };
+    assert!(!told().await.contains("versions"));
+    for status in ["Enabled", "Suspended"] {
+        let document =
+            format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
+        s3.put("/bucket?versioning", document).await.ok();
+        let why = told().await;
+        assert!(why.ends_with("You must delete all versions in the bucket."));
+    }
+}
+
 #[tokio::test]
 async fn every_object_is_listed_as_the_latest_null_version() {
     let s3 = Endpoint::open().await;
