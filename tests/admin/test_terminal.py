@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
@@ -99,6 +100,31 @@ def test_a_scrub_that_is_stopped_did_not_end_well(three, slow_scrub):
         assert cli.run(three, "scrub stop").returncode == 0
         out, errors = waiting.communicate(timeout=60)
     assert waiting.returncode == 1 and "the scrub was stopped" in errors, (out, errors)
+
+
+def test_ctrl_c_ends_the_wait_and_not_the_work(three, slow_scrub):
+    def running() -> bool:
+        return json.loads(cli.run(three, "scrub status --json").stdout)["scrub"]["running"]
+
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ARCHIPEL_")}
+    short = cli.run(three, "node id").stdout[:8]
+    told_by = {
+        "scrub start --rate 1 --wait": "archipel scrub status",
+        f"operation wait scrub:{short}": f"archipel operation info scrub:{short}",
+    }
+    for line, look in told_by.items():
+        assert cli.run(three, "scrub start --rate 1").returncode == 0
+        command = [str(binary()), *line.split(), "--socket", three.nodes[0]["admin"]]
+        with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as waiting:
+            # The first line of progress: the command waits.
+            assert waiting.stderr.readline()
+            assert running()
+            waiting.send_signal(signal.SIGINT)
+            errors = waiting.communicate(timeout=30)[1]
+        assert waiting.returncode == 130, errors
+        assert "the wait was ended; " in errors and look in errors, errors
+        assert running(), "the scrub was stopped"
+        assert cli.run(three, "scrub stop").returncode == 0
 
 
 def test_an_operation_can_be_waited_for(three, slow_scrub):

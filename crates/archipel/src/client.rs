@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use archipel_api::admin::types::{DeletionPlan, Page, Problem};
@@ -30,6 +31,12 @@ const NO_SERVER: &str = "NoServer";
 
 /// The code of the error that the server did not answer in time.
 const NO_ANSWER: &str = "NoAnswer";
+
+/// The code of the error that a person ended the wait for something.
+const INTERRUPTED: &str = "Interrupted";
+
+/// The exit status of it, as shells tell it for Ctrl-C.
+const INTERRUPTED_STATUS: u8 = 130;
 
 /// An error: a text for the person at the terminal, a document for programs.
 #[derive(Debug)]
@@ -81,6 +88,22 @@ impl Failure {
     /// Returns true if the server did not answer in time.
     pub fn is_no_answer(&self) -> bool {
         matches!(self, Failure::Own { code, .. } if *code == NO_ANSWER)
+    }
+
+    /// Creates the error that a person ended a wait. `goes_on` says what a server goes on with.
+    pub fn interrupted(goes_on: &str) -> Failure {
+        Failure::Own {
+            code: INTERRUPTED,
+            detail: format!("the wait was ended; {goes_on}"),
+        }
+    }
+
+    /// Returns the exit status of a command that ends with it.
+    pub fn exit(&self) -> ExitCode {
+        match self {
+            Failure::Own { code, .. } if *code == INTERRUPTED => ExitCode::from(INTERRUPTED_STATUS),
+            _ => ExitCode::FAILURE,
+        }
     }
 
     /// Creates the error of a command line that is not understood.

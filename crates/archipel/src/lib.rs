@@ -27,7 +27,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 mod acme;
 mod audit;
@@ -72,9 +72,19 @@ mod tests;
 use cli::{Cli, Command, ConfigCommand};
 use client::Failure;
 
+/// Reads the arguments of the process.
+///
+/// # Errors
+/// The help that is asked for, or why the arguments are not understood.
+fn command_line() -> Result<Cli, clap::Error> {
+    let mut definition = cli::examples::definition();
+    let matches = definition.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
+}
+
 /// Runs the command that the arguments of the process name. Returns its exit status.
 pub fn main() -> ExitCode {
-    let command = match Cli::try_parse() {
+    let command = match command_line() {
         Ok(Cli { command }) => command,
         Err(wrong) => return cli::failure::command_line(&wrong),
     };
@@ -82,7 +92,7 @@ pub fn main() -> ExitCode {
         Ok(status) => status,
         Err(failure) => {
             cli::failure::print(&failure);
-            ExitCode::FAILURE
+            failure.exit()
         }
     }
 }

@@ -39,7 +39,7 @@ pub async fn create(folder: PathBuf, store: &Store, now_ms: u64) -> Result<Snaps
     if free.is_some_and(|free| free < status.metadata_bytes.saturating_mul(2)) {
         return Err(format!(
             "too little space for a snapshot in {}: it takes as much as the metadata, and must leave \
-             as much again",
+             as much again; fix: free space there, for example by removing old snapshots",
             folder.display()
         ));
     }
@@ -154,9 +154,10 @@ fn check(settings: &Settings, snapshot: &Path) -> Result<(), String> {
         snapshot,
         &storage::engine_options(settings),
     )
-    .map_err(|error| format!("cannot open the snapshot: {error}"))?;
+    .map_err(|error| format!("cannot open the snapshot: {error}; fix: choose another one"))?;
     let inspected = inspect(&*opened, &Identity::load(&settings.data_dir)?);
-    inspected.map_err(|error| format!("cannot read the snapshot: {error}"))?
+    inspected
+        .map_err(|error| format!("cannot read the snapshot: {error}; fix: choose another one"))?
 }
 
 fn inspect(
@@ -170,20 +171,26 @@ fn inspect(
         .meta("node")?
         .is_some_and(|owner| owner[..] != node.as_bytes()[..])
     {
-        return Ok(Err("the snapshot belongs to another node".into()));
+        return Ok(Err(
+            "the snapshot belongs to another node; fix: choose one of this node".into(),
+        ));
     }
     let epoch = rows.meta("epoch")?.map(|bytes| Epoch::decode(&bytes));
     match epoch {
         None => {}
         Some(Ok(epoch)) if epoch.layouts.iter().all(|layout| layout.roles.len() == 1) => {}
         Some(Ok(_)) => return Ok(Err(in_cluster())),
-        Some(Err(error)) => return Ok(Err(format!("the layout in the snapshot: {error}"))),
+        Some(Err(error)) => {
+            return Ok(Err(format!(
+                "the layout in the snapshot: {error}; fix: choose another one"
+            )));
+        }
     }
     let report = rows.verify()?;
     Ok(match report.told.first() {
         None => Ok(()),
         Some(first) => Err(format!(
-            "the snapshot has {} problems; the first: {first}",
+            "problems in the snapshot: {}; the first: {first}; fix: choose another one",
             report.problems
         )),
     })
@@ -204,7 +211,9 @@ mod tests {
         let storage = storage::open(Arc::new(settings), &identity).await.unwrap();
         let store = storage.store;
         let refused = create("/proc/snapshots".into(), &store, 1).await;
-        assert!(refused.unwrap_err().contains("too little space"));
+        let why = refused.unwrap_err();
+        let is_told = why.contains("too little space") && why.contains("fix: free space");
+        assert!(is_told, "{why}");
         create(folder.path().join(FOLDER), &store, 2).await.unwrap();
         store.close().await.unwrap();
     }

@@ -85,7 +85,7 @@ impl NodeView {
     }
 
     async fn look(&self) -> NodeStatus {
-        let disks = self.store.blocks().ask_disks().await;
+        let disks = self.disks().await;
         let mut status = NodeStatus {
             node_id: self.node_id.clone(),
             version: version::VERSION.into(),
@@ -129,10 +129,28 @@ impl NodeView {
         status
     }
 
-    fn add_disks(&self, status: &mut NodeStatus, disks: Result<Vec<blocks::DiskStatus>, Error>) {
+    /// Returns the disks, and asks for each that takes no new blocks if it is empty.
+    async fn disks(&self) -> Result<Vec<DiskStatus>, Error> {
+        let blocks = self.store.blocks();
+        let mut shown = Vec::new();
+        for disk in blocks.ask_disks().await? {
+            let is_empty = match disk.state {
+                DiskState::Active => false,
+                DiskState::Draining | DiskState::Failed => {
+                    let (asked, number) = (blocks.clone(), disk.id);
+                    let is_empty = move || asked.is_disk_empty(number);
+                    blocks.pool().run(is_empty).await?
+                }
+            };
+            shown.push(self.shown(disk, is_empty));
+        }
+        Ok(shown)
+    }
+
+    fn add_disks(&self, status: &mut NodeStatus, disks: Result<Vec<DiskStatus>, Error>) {
         match disks {
             Ok(disks) => {
-                status.disks = disks.into_iter().map(|disk| self.shown(disk)).collect();
+                status.disks = disks;
                 let troubles = status.disks.iter().filter_map(trouble);
                 status.troubles.extend(troubles);
             }
@@ -149,12 +167,20 @@ impl NodeView {
         )
     }
 
-    /// Returns a disk with its current path.
-    fn shown(&self, disk: blocks::DiskStatus) -> DiskStatus {
+    /// Returns a disk with its current path. `is_empty` is true if nothing needs a block on it.
+    fn shown(&self, disk: blocks::DiskStatus, is_empty: bool) -> DiskStatus {
         let number = self.numbers.iter().position(|number| *number == disk.id);
         let configured = number.and_then(|place| self.settings.disks.get(place));
         let state = match disk.state {
-            DiskState::Failed => format!("failed: {}", disk.reason.unwrap_or_default()),
+            DiskState::Failed => {
+                let left = if is_empty {
+                    "; no blocks are left on it"
+                } else {
+                    ""
+                };
+                format!("failed: {}{left}", disk.reason.unwrap_or_default())
+            }
+            DiskState::Draining if is_empty => "drained".into(),
             DiskState::Draining => "draining".into(),
             DiskState::Active if disk.free_bytes == 0 => "full".into(),
             DiskState::Active => "healthy".into(),
@@ -282,15 +308,17 @@ impl NodeView {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use archipel_base::clock::SystemClock;
+    use bytes::Bytes;
+    use tempfile::TempDir;
 
     use crate::{config, storage};
 
     use super::*;
 
-    #[tokio::test]
-    async fn disks_that_cannot_be_asked_are_a_trouble() {
-        let folder = tempfile::tempdir().unwrap();
+    async fn view(folder: &TempDir) -> NodeView {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let settings = config::for_demo(folder.path().to_owned(), any, any, any, any);
         let settings = Arc::new(settings);
@@ -303,7 +331,35 @@ mod tests {
             console: None,
         };
         let clock = Arc::new(SystemClock);
-        let view = NodeView::new(settings, storage, &identity, addresses, clock, None, None);
+        NodeView::new(settings, storage, &identity, addresses, clock, None, None)
+    }
+
+    #[tokio::test]
+    async fn a_disk_is_shown_as_drained_once_nothing_needs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let view = view(&folder).await;
+        let blocks = view.store.blocks();
+        let state = async || view.look().await.disks[0].state.clone();
+        assert_eq!(state().await, "healthy");
+        let upload = blocks.appender();
+        upload.append(Bytes::from(vec![7; 3000])).await.unwrap();
+        blocks.set_draining(blocks.disks()[0].id, true).unwrap();
+        assert_eq!(state().await, "draining");
+        drop(upload);
+        let drained = async {
+            // The records of the upload are freed in the background.
+            while state().await != "drained" {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let limit = Duration::from_secs(60);
+        tokio::time::timeout(limit, drained).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn disks_that_cannot_be_asked_are_a_trouble() {
+        let folder = tempfile::tempdir().unwrap();
+        let view = view(&folder).await;
         let status = view.look().await;
         assert_eq!((status.disks.len(), status.troubles.len()), (1, 0));
         let mut status = NodeStatus::default();

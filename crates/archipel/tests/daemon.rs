@@ -243,7 +243,7 @@ fn failed_command_explains_and_exits_with_status_one() {
     assert_eq!(no_bucket.status.code(), Some(1));
     assert_eq!(
         stderr(&no_bucket),
-        "error: no such bucket; fix: archipel bucket list (GET /v1/buckets) shows all (NoSuchBucket)\n"
+        "error: no such bucket: \"nothing\"; fix: archipel bucket list (GET /v1/buckets) shows all (NoSuchBucket)\n"
     );
     let nothing = run(&["key", "allow", "AK", "--data-dir", &data]);
     assert!(

@@ -222,7 +222,7 @@ struct DiskView<'a>(&'a DiskStatus);
 impl DiskView<'_> {
     fn tone(&self) -> &'static str {
         match self.0.state.as_str() {
-            "healthy" => "good",
+            "healthy" | "drained" => "good",
             "draining" => "busy",
             "full" => "warn",
             _ => "bad",

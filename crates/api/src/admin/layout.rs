@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archipel_cluster as cluster;
 use archipel_cluster::change::{LayoutChange, Progress, Staged};
-use archipel_cluster::layout::{self, Epoch, Layout, PARTITIONS, Role, StoreName};
+use archipel_cluster::layout::{self, Layout, PARTITIONS};
 use archipel_model::Error as ModelError;
 use archipel_storage as storage;
 use axum::extract::State;
@@ -16,10 +16,13 @@ use utoipa::IntoParams;
 use super::answer::{Json, NoContent, Query, Read, Refusal};
 use super::page::{self, MAX_ITEMS};
 use super::types::{
-    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, Page, ProgressInfo, Redundancy,
-    RemoveDead, RemovedInfo, Stage, StagedInfo, StagedNode, StagedRole,
+    Apply, HistoryInfo, LayoutInfo, LayoutNode, Page, ProgressInfo, Redundancy, RemoveDead,
+    RemovedInfo, Stage, StagedInfo, StagedNode, StagedRole,
 };
 use super::{Admin, nodes, upkeep};
+
+mod changes;
+mod warnings;
 
 /// The timeout for the staged changes. After it, the layout is shown without them.
 const STAGED_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,13 +42,16 @@ async fn describe(admin: &Admin) -> Result<LayoutInfo, Refusal> {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch().ok_or_else(no_layout)?;
     let newest = epoch.newest();
-    let (staged, staged_unknown) =
-        match tokio::time::timeout(STAGED_TIMEOUT, cluster.layouts().staged()).await {
-            Ok(Ok(staged)) if is_empty(&staged, newest) => (None, None),
-            Ok(Ok(staged)) => (Some(describe_staged(admin, newest, &staged).await), None),
-            Ok(Err(error)) => (None, Some(error.to_string())),
-            Err(_) => (None, Some("too few nodes answer".to_owned())),
-        };
+    let staged = tokio::time::timeout(STAGED_TIMEOUT, cluster.layouts().staged());
+    let progress = cluster.layouts().driven_progress_of(&epoch);
+    // At once: both wait for other nodes.
+    let (staged, progress) = tokio::join!(staged, progress);
+    let (staged, staged_unknown) = match staged {
+        Ok(Ok(staged)) if is_empty(&staged, newest) => (None, None),
+        Ok(Ok(staged)) => (Some(describe_staged(admin, newest, &staged).await), None),
+        Ok(Err(error)) => (None, Some(error.to_string())),
+        Err(_) => (None, Some("too few nodes answer".to_owned())),
+    };
     Ok(LayoutInfo {
         version: newest.version,
         epoch: epoch.number(),
@@ -54,7 +60,7 @@ async fn describe(admin: &Admin) -> Result<LayoutInfo, Refusal> {
         nodes: describe_nodes(newest),
         staged,
         staged_unknown,
-        progress: describe_progress(admin, cluster.layouts().progress_of(&epoch)).await,
+        progress: describe_progress(admin, progress).await,
     })
 }
 
@@ -71,21 +77,8 @@ pub(super) async fn stage(
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch().ok_or_else(no_layout)?;
     let staged = cluster.layouts().staged().await.map_err(refusal)?;
-    let (known, me) = (nodes::known(&admin), cluster.me().node);
-    let mut changes = Vec::new();
-    for assign in &ask.assign {
-        let node = nodes::find(&known, &me, &assign.node)?;
-        changes.push(LayoutChange::Assign(role(node, assign, &epoch, &staged)?));
-    }
-    for name in &ask.remove {
-        changes.push(removal(nodes::find(&known, &me, name)?, &epoch, &staged)?);
-    }
-    changes.extend(ask.redundancy.map(|asked| {
-        LayoutChange::Redundancy(layout::Redundancy {
-            replicas: asked.replicas,
-            zones: asked.zones,
-        })
-    }));
+    let known = nodes::known(&admin);
+    let changes = changes::of(&ask, &known, &cluster.me().node, &epoch, &staged)?;
     if changes.is_empty() {
         return Err(Refusal::invalid(
             "nothing to stage; fix: name at least one of assign, remove and redundancy",
@@ -210,65 +203,6 @@ pub(super) async fn history(
     Ok(Json(Page { items, next }))
 }
 
-/// Returns the new role of a node. Values that the request leaves out come from the staged role,
-/// the former role or the node's own report, in that order.
-fn role(node: &NodeInfo, ask: &Assign, epoch: &Epoch, staged: &Staged) -> Result<Role, Refusal> {
-    let store = store_name(node)?;
-    let before = match staged.roles.get(&store.node) {
-        Some(staged) => staged.as_ref(),
-        None => epoch.newest().role_of(&store.node),
-    };
-    let unknown = |key: &str, fix: &str| {
-        let short = &node.short;
-        Refusal::invalid(format!(
-            "{key} of node {short}: not given, and the node tells none; fix: {fix}"
-        ))
-    };
-    let zone = ask
-        .zone
-        .clone()
-        .or_else(|| before.map(|role| role.zone.clone()));
-    let zone = zone.or_else(|| node.zone.clone());
-    let capacity = ask
-        .capacity_bytes
-        .or_else(|| before.map(|role| role.capacity_bytes));
-    let capacity = capacity.or(node.capacity_bytes);
-    Ok(Role {
-        store,
-        zone: zone.ok_or_else(|| unknown("zone", "add --zone NAME, the site where it stands"))?,
-        capacity_bytes: capacity.ok_or_else(|| {
-            unknown(
-                "capacity",
-                "add --capacity SIZE such as 500GiB, or --gateway",
-            )
-        })?,
-    })
-}
-
-fn removal(node: &NodeInfo, epoch: &Epoch, staged: &Staged) -> Result<LayoutChange, Refusal> {
-    let store = store_name(node)?;
-    let is_in = epoch.newest().role_of(&store.node).is_some();
-    if !is_in && !matches!(staged.roles.get(&store.node), Some(Some(_))) {
-        let (short, version) = (&node.short, epoch.newest().version);
-        return Err(Refusal::invalid(format!(
-            "node {short}: layout version {version} does not have it, so there is nothing to remove"
-        )));
-    }
-    Ok(LayoutChange::Remove(store.node))
-}
-
-/// Returns the node and its store; both came as text from the node's membership.
-fn store_name(node: &NodeInfo) -> Result<StoreName, Refusal> {
-    let parsed = node.id.parse().ok().zip(node.store.parse().ok());
-    let (id, store) = parsed.ok_or_else(|| {
-        let (short, store) = (&node.short, &node.store);
-        Refusal::invalid(format!(
-            "node {short}: its store is not known yet ({store:?}); fix: start it, and try again when archipel node list shows it alive"
-        ))
-    })?;
-    Ok(StoreName { node: id, store })
-}
-
 /// Returns true if applying would change nothing that is asked for.
 fn is_empty(staged: &Staged, current: &Layout) -> bool {
     shown_change(staged, current).is_none() && shown_roles(staged, current).next().is_none()
@@ -307,6 +241,9 @@ async fn describe_staged(admin: &Admin, current: &Layout, staged: &Staged) -> St
     match admin.model.cluster().layouts().plan(staged.clone()).await {
         Ok(plan) => {
             info.plan = plan.explanation;
+            let (known, announced) = (nodes::known(admin), admin.node.nodes());
+            info.plan
+                .extend(warnings::of(staged, current, &known, &announced));
             info.result = describe_nodes(&plan.layout);
         }
         Err(error) => info.refused = Some(refusal(error).message),

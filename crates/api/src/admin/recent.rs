@@ -33,7 +33,7 @@ pub(super) struct ListLines {
     endpoint: Option<String>,
     /// Only requests of this access key or token.
     who: Option<String>,
-    /// Only requests for this action: `PutObject`, for example.
+    /// Only requests for this action, in any case of letters: `PutObject`, for example.
     action: Option<String>,
     /// Only requests about this bucket.
     bucket: Option<String>,
@@ -88,9 +88,13 @@ fn one_of(name: &str, value: Option<&str>, known: &[&str]) -> Result<(), Refusal
 
 fn is_asked_for(query: &ListLines, line: &AuditLine) -> bool {
     let is = |asked: &Option<String>, is: Option<&str>| asked.is_none() || asked.as_deref() == is;
+    let is_action = |action: &str| {
+        let asked = query.action.as_deref();
+        asked.is_none_or(|asked| action.eq_ignore_ascii_case(asked))
+    };
     is(&query.endpoint, Some(&line.endpoint))
         && is(&query.who, line.who.as_deref())
-        && is(&query.action, Some(&line.action))
+        && is_action(&line.action)
         && is(&query.bucket, line.bucket.as_deref())
         && is(&query.decision, Some(&line.decision))
 }

@@ -47,8 +47,8 @@ pub fn line(now: &AntiEntropyInfo, before: &AntiEntropyInfo) -> String {
     if now.came_rows > 0 {
         let bytes = size::show(now.came_bytes);
         line += &format!(
-            "; {} rows and {bytes} received since the start",
-            now.came_rows
+            "; {} and {bytes} received since the start",
+            table::count(now.came_rows, "row")
         );
     }
     match now.away {
@@ -64,9 +64,9 @@ pub fn line(now: &AntiEntropyInfo, before: &AntiEntropyInfo) -> String {
 
 fn left(now: &AntiEntropyInfo, before: &AntiEntropyInfo) -> String {
     let mut line = format!(
-        "still to fetch: at most {} rows of {} partitions, and {} of blocks",
-        now.rows,
-        now.partitions,
+        "still to fetch: at most {} of {}, and {} of blocks",
+        table::count(now.rows, "row"),
+        table::count(now.partitions, "partition"),
         size::show(now.waiting_bytes)
     );
     if let Some(seconds) = seconds_left(now, before) {

@@ -30,7 +30,7 @@ pub struct AuditArgs {
     /// Show only requests of this access key or token
     #[arg(long, value_name = "WHO")]
     who: Option<String>,
-    /// Show only requests for this action, such as PutObject
+    /// Show only requests for this action, such as PutObject, in any case of letters
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
     /// Show only requests about this bucket

@@ -38,15 +38,17 @@ pub async fn abort(
     if target.json {
         return table::print_json(&told);
     }
-    let what = match told.done {
-        true => "were aborted",
-        false => "would be aborted",
+    let what = match (told.done, told.uploads) {
+        (true, 1) => "was aborted",
+        (true, _) => "were aborted",
+        (false, _) => "would be aborted",
     };
     let more = match told.more {
         true => ", at least",
         false => "",
     };
-    table::text(&format!("{} uploads {what}{more}", told.uploads))
+    let uploads = table::count(told.uploads, "upload");
+    table::text(&format!("{uploads} {what}{more}"))
 }
 
 /// Repeats the request, which aborts a bounded number of uploads, until none is left.

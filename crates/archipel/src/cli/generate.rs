@@ -4,16 +4,15 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::Cli;
+use super::examples::definition;
 use crate::client::Failure;
 
 /// Prints the completions for a shell.
 pub fn completions(shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "archipel", &mut script);
+    clap_complete::generate(shell, &mut definition(), "archipel", &mut script);
     print(&script)
 }
 
@@ -21,13 +20,13 @@ pub fn completions(shell: Shell) -> Result<(), Failure> {
 pub fn manual(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else {
         let mut page = Vec::new();
-        let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+        let rendered = clap_mangen::Man::new(definition()).render(&mut page);
         rendered.map_err(|error| Failure::new(error.to_string()))?;
         return print(&page);
     };
     let cannot = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(cannot)?;
-    clap_mangen::generate_to(Cli::command(), folder).map_err(cannot)
+    clap_mangen::generate_to(definition(), folder).map_err(cannot)
 }
 
 fn print(bytes: &[u8]) -> Result<(), Failure> {
@@ -44,9 +43,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use clap::{Arg, Command, CommandFactory};
+    use clap::{Arg, Command};
 
-    use super::super::Cli;
+    use super::super::examples::definition;
     use super::super::target::GLOBAL;
 
     /// The width of the help text in the golden file.
@@ -66,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_help_of_every_command_is_as_it_was() {
-        let mut command = Cli::command().term_width(WIDTH).version("VERSION");
+        let mut command = definition().term_width(WIDTH).version("VERSION");
         command.build();
         let mut made = String::new();
         help(&mut command, "archipel", &mut made);
@@ -97,7 +96,7 @@ mod tests {
             }
             command.get_subcommands().for_each(look);
         }
-        look(&Cli::command());
+        look(&definition());
     }
 
     #[test]
@@ -114,18 +113,18 @@ mod tests {
             }
             command.get_subcommands().for_each(look);
         }
-        look(&Cli::command());
+        look(&definition());
     }
 
     #[test]
     fn completions_and_pages_are_made_for_every_command() {
         let mut script = Vec::new();
         let bash = clap_complete::Shell::Bash;
-        clap_complete::generate(bash, &mut Cli::command(), "archipel", &mut script);
+        clap_complete::generate(bash, &mut definition(), "archipel", &mut script);
         let script = String::from_utf8(script).unwrap();
         let folder = tempfile::tempdir().unwrap();
         super::manual(Some(folder.path())).unwrap();
-        for sub in Cli::command().get_subcommands() {
+        for sub in definition().get_subcommands() {
             let name = sub.get_name();
             assert!(script.contains(&format!("archipel,{name})")), "{name}");
             let page = folder.path().join(format!("archipel-{name}.1"));

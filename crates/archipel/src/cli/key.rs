@@ -267,20 +267,40 @@ fn read_secret(file: &PathBuf) -> Result<String, Failure> {
 }
 
 fn list(target: &Target, keys: &[KeyInfo]) -> Result<(), Failure> {
-    let headings = ["KEY", "NAME", "AGE", "CREATES BUCKETS", "BUCKETS"];
-    table::list(target, headings, keys, |key| {
-        let creates = if key.create_bucket { "yes" } else { "-" };
-        let (id, name) = (key.id.clone(), key.name.clone());
-        let buckets = key.grants.as_ref().map(|grants| grants.len().to_string());
-        let buckets = buckets.unwrap_or_else(|| "unknown".into());
-        [
-            id,
-            name,
-            table::age(key.created_ms),
-            creates.into(),
-            buckets,
-        ]
-    })
+    let headings = [
+        "KEY",
+        "NAME",
+        "USER",
+        "AGE",
+        "EXPIRES",
+        "STATE",
+        "CREATES BUCKETS",
+        "BUCKETS",
+    ];
+    table::list(target, headings, keys, row)
+}
+
+fn row(key: &KeyInfo) -> [String; 8] {
+    let creates = if key.create_bucket { "yes" } else { "-" };
+    let buckets = key.grants.as_ref().map(|grants| grants.len().to_string());
+    let is_over = key
+        .expires_ms
+        .is_some_and(|at| at <= SystemClock.now_millis());
+    let state = match (key.disabled, is_over) {
+        (true, _) => "disabled",
+        (false, true) => "expired",
+        (false, false) => "enabled",
+    };
+    [
+        key.id.clone(),
+        key.name.clone(),
+        key.user.clone().unwrap_or_else(|| "-".into()),
+        table::age(key.created_ms),
+        expires(key.expires_ms),
+        state.into(),
+        creates.into(),
+        buckets.unwrap_or_else(|| "unknown".into()),
+    ]
 }
 
 /// Shows a key with its secret.
@@ -322,5 +342,32 @@ fn show(target: &Target, key: &KeyInfo) -> Result<(), Failure> {
     match &key.grants {
         Some(known) => grants(known),
         None => table::text("its permissions on buckets are not known now"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_tells_keys_apart_that_have_one_name() {
+        let shown = |user: Option<&str>, expires_ms, disabled| {
+            let key = KeyInfo {
+                id: "AK1".into(),
+                name: "laptop".into(),
+                created_ms: 0,
+                create_bucket: false,
+                user: user.map(String::from),
+                disabled,
+                expires_ms,
+                grants: None,
+            };
+            let [_, _, user, _, expires, state, ..] = row(&key);
+            [user, expires, state]
+        };
+        assert_eq!(shown(None, None, false), ["-", "never", "enabled"]);
+        assert_eq!(shown(Some("ann"), None, true), ["ann", "never", "disabled"]);
+        let [_, expires, state] = shown(None, Some(1), false);
+        assert!(expires.ends_with(" ago") && state == "expired", "{expires}");
     }
 }

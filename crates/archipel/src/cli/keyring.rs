@@ -55,19 +55,22 @@ fn show(info: &KeyringInfo) -> Result<(), Failure> {
     }
     if info.rotating && info.failed > 0 {
         let failed = format!(
-            "{} attempts failed; they are repeated, and the log of a node says why",
-            info.failed
+            "{}, which the nodes repeat; the log of a node says why",
+            table::count(info.failed, "failed attempt")
         );
         pairs.push(("not wrapped", failed));
     }
     if info.plain_secrets > 0 {
-        let plain = format!("{} secrets; the background seals them", info.plain_secrets);
+        let plain = format!(
+            "{}, sealed soon in the background",
+            table::count(info.plain_secrets, "secret")
+        );
         pairs.push(("in plain text", plain));
     }
     if info.closed_secrets > 0 {
         let closed = format!(
-            "{} secrets of access keys and sessions; requests with them answer 503",
-            info.closed_secrets
+            "{} of access keys and sessions; requests with them answer 503",
+            table::count(info.closed_secrets, "secret")
         );
         pairs.push(("not to be opened", closed));
     }

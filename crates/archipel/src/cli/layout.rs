@@ -280,8 +280,9 @@ fn progress_lines(progress: &ProgressInfo) -> Vec<String> {
         ..
     } = progress;
     let driver: String = progress.driver.chars().take(8).collect();
+    let rows = table::count(*rows, "row");
     let moving = format!(
-        "Data moves from version {from_version} to {to_version}: {done} of {partitions} partitions are done, {rows} rows (driver: node {driver})."
+        "Data moves from version {from_version} to {to_version}: {done} of {partitions} partitions are done, {rows} (driver: node {driver})."
     );
     let trouble = progress
         .trouble

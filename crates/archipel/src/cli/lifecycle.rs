@@ -3,7 +3,7 @@
 use archipel_api::admin::types::LifecycleInfo;
 use clap::Subcommand;
 
-use super::progress::{HeldUp, LOOK, PATIENCE, Progress, bar, suffix};
+use super::progress::{HeldUp, LOOK, PATIENCE, Progress, attended, bar, suffix};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
@@ -11,6 +11,9 @@ use crate::config::size;
 
 /// The length of a day in seconds, unless a test makes it shorter.
 const DAY_SECONDS: u64 = 86_400;
+
+/// The message to a person who ends the wait.
+const GOES_ON: &str = "the walk goes on in the background: archipel lifecycle status shows it, archipel operation cancel lifecycle stops it";
 
 /// The subcommands of `archipel lifecycle`.
 #[derive(Subcommand)]
@@ -46,6 +49,13 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 /// failed meanwhile.
 async fn walked(target: &Target, client: &Client, started: LifecycleInfo) -> Result<(), Failure> {
     let failed_before = started.failed;
+    let info = attended(GOES_ON, follow(client, started)).await?;
+    print(target, &info)?;
+    failure(&info, failed_before).map_or(Ok(()), |why| Err(Failure::new(why)))
+}
+
+/// Returns the state once the walk is over, or once it is clear that it cannot begin.
+async fn follow(client: &Client, started: LifecycleInfo) -> Result<LifecycleInfo, Failure> {
     let (mut info, mut progress, mut held_up) = (started, Progress::new(), HeldUp::default());
     while info.running || info.waiting {
         if held_up.note(!info.running && info.trouble.is_some(), PATIENCE) {
@@ -64,8 +74,7 @@ async fn walked(target: &Target, client: &Client, started: LifecycleInfo) -> Res
         info = client.get("/v1/lifecycle").await?;
     }
     progress.end();
-    print(target, &info)?;
-    failure(&info, failed_before).map_or(Ok(()), |why| Err(Failure::new(why)))
+    Ok(info)
 }
 
 /// Returns why a walk did not end well. `failed_before` removals had failed before it was asked
@@ -83,7 +92,8 @@ fn failure(info: &LifecycleInfo, failed_before: u64) -> Option<String> {
             Some(format!("the walk ended after {done} of {all} parts: {why}"))
         }
         _ if failed > 0 => Some(format!(
-            "{failed} removals failed; the server tries them again, and its log says why"
+            "{} failed; the server tries again, and its log says why",
+            table::count(failed, "removal")
         )),
         _ => None,
     }
@@ -106,7 +116,10 @@ fn show(info: &LifecycleInfo) -> Result<(), Failure> {
         pairs.push(("not walked", why.clone()));
     }
     if info.failed > 0 {
-        let failed = format!("{} removals failed; they are tried again", info.failed);
+        let failed = format!(
+            "{} failed; the server tries again",
+            table::count(info.failed, "removal")
+        );
         pairs.push(("trouble", failed));
     }
     if info.day_seconds != DAY_SECONDS {
@@ -145,14 +158,13 @@ fn walk_line(info: &LifecycleInfo) -> String {
 
 fn removed_line(info: &LifecycleInfo) -> String {
     format!(
-        "{} objects, {} older versions, {} delete markers ({}) and {} uploads since the start; {} rows \
-         looked at",
-        info.expired_objects,
-        info.expired_versions,
-        info.expired_markers,
+        "{}, {}, {} ({}) and {} since the start; {} looked at",
+        table::count(info.expired_objects, "object"),
+        table::count(info.expired_versions, "older version"),
+        table::count(info.expired_markers, "delete marker"),
         size::show(info.expired_bytes),
-        info.aborted_uploads,
-        info.examined
+        table::count(info.aborted_uploads, "upload"),
+        table::count(info.examined, "row")
     )
 }
 
@@ -169,7 +181,7 @@ mod tests {
             ..LifecycleInfo::default()
         };
         assert_eq!(failure(&whole, 3), None);
-        assert!(failure(&whole, 2).is_some_and(|why| why.starts_with("1 removals failed")));
+        assert!(failure(&whole, 2).is_some_and(|why| why.starts_with("1 removal failed;")));
         let left = LifecycleInfo {
             parts_done: 5,
             ..whole.clone()

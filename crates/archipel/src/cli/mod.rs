@@ -31,6 +31,7 @@
 //! | [`filter`], [`deletion`] | common options of lists, and of deletions |
 //! | [`failure`], [`escape`] | errors on standard error; text from elsewhere, safe for a terminal |
 //! | [`generate`] | shell completions and manual pages |
+//! | [`examples`] | the definition of the command line, with an example of each command |
 //! | [`table`], [`terminal`] | tables for people; width and colours |
 
 use std::path::PathBuf;
@@ -48,6 +49,7 @@ pub mod content;
 pub mod deletion;
 pub mod escape;
 pub mod event;
+pub mod examples;
 pub mod failure;
 pub mod filter;
 pub mod generate;
@@ -109,8 +111,9 @@ Examples:
   archipel completions bash > /etc/bash_completion.d/archipel
 
 Exit status: 0 for success; 1 if the command failed, or found what it looks for to be wrong; 2 for a
-wrong command line, and of verify if a part could not be checked or it was stopped. Errors are texts
-on standard error; with --json they are problem documents with a code and a detail.";
+wrong command line, and of verify if a part could not be checked or it was stopped; 130 if Ctrl-C
+ended a wait, while the work goes on. Errors are texts on standard error; with --json they are problem
+documents with a code and a detail.";
 
 /// The commands.
 #[derive(Subcommand)]

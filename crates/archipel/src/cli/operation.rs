@@ -5,7 +5,9 @@ use std::time::Duration;
 use archipel_api::admin::types::{OperationInfo, OperationKind, OperationState};
 use clap::Subcommand;
 
-use super::progress::{HeldUp, LOOK, PATIENCE, PATIENCE_WITH_DATA, Progress, bar, suffix};
+use super::progress::{
+    HeldUp, LOOK, PATIENCE, PATIENCE_WITH_DATA, Progress, attended, bar, suffix,
+};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure, path, query};
@@ -80,7 +82,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             show(target, &client.post(&route, &()).await?)
         }
         Command::Wait { id } => {
-            let one = follow(&client, &path(&["v1", "operations", &id])).await?;
+            let route = path(&["v1", "operations", &id]);
+            let goes_on =
+                format!("{id} goes on in the background: archipel operation info {id} shows it");
+            let one = attended(&goes_on, follow(&client, &route)).await?;
             show(target, &one)?;
             failure(&one).map_or(Ok(()), |why| Err(Failure::new(why)))
         }
@@ -187,14 +192,12 @@ fn failure(one: &OperationInfo) -> Option<String> {
             Some(format!("{id} is {}: {why}", one.state.name()))
         }
         (_, problems, _) => {
-            let trouble = suffix(trouble);
+            let (trouble, problems) = (suffix(trouble), table::count(problems, "problem"));
             let told_by = match one.kind {
                 OperationKind::Lifecycle | OperationKind::KeyringRotation => "the server's log",
                 _ => "archipel repair",
             };
-            Some(format!(
-                "{id} has {problems} problems{trouble}; {told_by} says more about them"
-            ))
+            Some(format!("{id} has {problems}{trouble}; {told_by} says more"))
         }
     }
 }
@@ -235,12 +238,16 @@ fn progress(one: &OperationInfo) -> String {
     let unit = one.unit.as_deref().unwrap_or_default();
     let show = |count: u64| match unit {
         "bytes" => size::show(count),
+        // A count of one thing. The name of another unit is not a plain plural.
+        unit if count == 1 && !unit.contains(' ') => {
+            format!("1 {}", unit.strip_suffix('s').unwrap_or(unit))
+        }
         unit => format!("{count} {unit}"),
     };
     match (one.left, one.all) {
         (Some(left), _) => format!("{} left", show(left)),
         (None, Some(all)) if unit == "bytes" => format!("{} of {}", show(one.done), show(all)),
-        (None, Some(all)) => format!("{} of {}", one.done, show(all)),
+        (None, Some(all)) => format!("{} of {all} {unit}", one.done),
         (None, None) => "-".into(),
     }
 }
@@ -263,6 +270,8 @@ mod tests {
         let shown = |one: OperationInfo| progress(&one);
         assert_eq!(shown(of(0, None, None, None)), "-");
         assert_eq!(shown(of(0, None, Some(7), Some("rows"))), "7 rows left");
+        assert_eq!(shown(of(0, None, Some(1), Some("rows"))), "1 row left");
+        assert_eq!(shown(of(0, Some(1), None, Some("nodes"))), "0 of 1 nodes");
         assert_eq!(shown(of(3, Some(8), None, Some("nodes"))), "3 of 8 nodes");
     }
 

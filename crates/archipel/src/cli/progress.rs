@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{escape, terminal};
+use crate::client::Failure;
 
 /// The width of a bar, in characters.
 const WIDTH: u64 = 24;
@@ -72,6 +73,13 @@ impl Progress {
     }
 }
 
+impl Drop for Progress {
+    /// Ends the line, so that an error is not written behind it.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// Returns the end of a line that tells what holds work up, if something does.
 pub fn suffix(trouble: Option<&str>) -> String {
     trouble.map(|why| format!("; {why}")).unwrap_or_default()
@@ -91,6 +99,20 @@ impl HeldUp {
             false => None,
         };
         self.since.is_some_and(|since| since.elapsed() >= patience)
+    }
+}
+
+/// Waits for `work` that a server does in the background. Ctrl-C ends the wait alone: the error is
+/// `goes_on`, which says how to look at the work.
+pub async fn attended<T>(
+    goes_on: &str,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        // From the first look on, the signal no longer ends the process by itself.
+        biased;
+        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::interrupted(goes_on)),
+        done = work => done,
     }
 }
 

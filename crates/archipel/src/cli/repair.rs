@@ -6,11 +6,14 @@ use archipel_api::admin::types::{RepairBlocks, RepairInfo, RepairNode};
 use clap::Subcommand;
 use tokio::time::Instant;
 
-use super::progress::{LOOK, PATIENCE, Progress, bar};
+use super::progress::{LOOK, PATIENCE, Progress, attended, bar};
 use super::scrub;
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
+
+/// The message to a person who ends the wait.
+const GOES_ON: &str = "the nodes go on in the background: archipel repair shows what they found, and archipel operation list --kind scrub how far they are";
 
 /// The subcommands of `archipel repair`.
 #[derive(Subcommand)]
@@ -30,7 +33,7 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
         None => (client.get("/v1/repair").await?, Vec::new()),
         Some(Command::Blocks { rate }) => {
             let rate = rate.map(scrub::bytes_a_second);
-            blocks(&client, RepairBlocks { rate }).await?
+            attended(GOES_ON, blocks(&client, RepairBlocks { rate })).await?
         }
     };
     if target.json {
@@ -49,7 +52,8 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
             nodes.join(" ")
         ))),
         (stuck, _) => Err(Failure::new(format!(
-            "{stuck} damaged blocks could not be repaired"
+            "{} could not be repaired",
+            table::count(stuck, "damaged block")
         ))),
     }
 }
@@ -165,7 +169,8 @@ fn describe(info: &RepairInfo) -> Vec<String> {
     match (info.verified_ms, info.verified_problems) {
         (0, _) | (_, 0) => {}
         (ended, problems) => lines.push(format!(
-            "a verification found {problems} problems {} ago; to do: run archipel verify again",
+            "a verification found {} {} ago; to do: run archipel verify again",
+            table::count(problems, "problem"),
             table::age(ended)
         )),
     }

@@ -3,11 +3,14 @@
 use archipel_api::admin::types::{RepairCounts, ScrubInfo, StartScrub, Upkeep};
 use clap::Subcommand;
 
-use super::progress::{LOOK, Progress, bar};
+use super::progress::{LOOK, Progress, attended, bar};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
 use crate::config::size;
+
+/// The message to a person who ends the wait.
+const GOES_ON: &str = "the scrub goes on in the background: archipel scrub status shows it, archipel scrub stop stops it";
 
 /// The subcommands of `archipel scrub`.
 #[derive(Subcommand)]
@@ -38,7 +41,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let started: Upkeep = client.post("/v1/scrub/start", &ask).await?;
             if wait {
                 let begun = started.scrub.clone();
-                return ended(target, &begun, &follow(&client, started).await?);
+                let upkeep = attended(GOES_ON, follow(&client, started)).await?;
+                return ended(target, &begun, &upkeep);
             }
             started
         }
@@ -111,7 +115,8 @@ fn ended(target: &Target, started: &ScrubInfo, upkeep: &Upkeep) -> Result<(), Fa
     match upkeep.repair.stuck {
         0 => Ok(()),
         stuck => Err(Failure::new(format!(
-            "{stuck} damaged blocks could not be repaired yet: archipel repair says what to do"
+            "{} could not be repaired yet: archipel repair says what to do",
+            table::count(stuck, "damaged block")
         ))),
     }
 }
@@ -144,15 +149,15 @@ pub fn scrub_line(scrub: &ScrubInfo) -> String {
     let last = match scrub.ended_ms {
         0 => "never finished".into(),
         ended if !scrub.stopped => format!(
-            "done {} ago: {} blocks, {found}",
+            "done {} ago: {}, {found}",
             table::age(ended),
-            scrub.blocks
+            table::count(scrub.blocks, "block")
         ),
         // The counts are those of the pass that was stopped.
         ended => format!(
-            "stopped {} ago after {} blocks, {found}; the last whole one ended {} ago",
+            "stopped {} ago after {}, {found}; the last whole one ended {} ago",
             table::age(scrub.began_ms),
-            scrub.blocks,
+            table::count(scrub.blocks, "block"),
             table::age(ended),
         ),
     };
@@ -173,10 +178,11 @@ pub fn percent(scrub: &ScrubInfo) -> u64 {
 
 /// Describes the state of block repair in a line.
 pub fn repair_line(repair: &RepairCounts) -> String {
+    let blocks = table::count(repair.waiting, "block");
     let waiting = match (repair.waiting, repair.stuck) {
         (0, _) => "no damage is known".into(),
-        (waiting, 0) => format!("{waiting} blocks are being repaired"),
-        (waiting, stuck) => format!("{waiting} blocks, of which {stuck} could not be repaired yet"),
+        (_, 0) => format!("{blocks} under repair"),
+        (_, stuck) => format!("{blocks}, of which {stuck} could not be repaired yet"),
     };
     match repair.repaired {
         0 => waiting,

@@ -179,8 +179,8 @@ pub async fn lock(target: &Target, command: LockCommand) -> Result<(), Failure> 
         LockMode::Compliance => "compliance",
     });
     let period = match (info.days, info.years) {
-        (Some(days), _) => format!("{days} days"),
-        (_, Some(years)) => format!("{years} years"),
+        (Some(days), _) => table::count(days.into(), "day"),
+        (_, Some(years)) => table::count(years.into(), "year"),
         _ => String::new(),
     };
     let default = mode.map_or("none".into(), |mode| format!("{mode}, {period}"));

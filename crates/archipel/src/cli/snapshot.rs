@@ -4,12 +4,15 @@ use archipel_api::admin::types::{OperationInfo, OperationState, SnapshotInfo};
 use clap::Subcommand;
 
 use super::filter::Prefix;
-use super::progress::{LOOK, waiting};
+use super::progress::{LOOK, attended, waiting};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
 use crate::config::{self, Settings, size};
 use crate::{process, snapshots};
+
+/// The message to a person who ends the wait.
+const GOES_ON: &str = "the server goes on with the snapshot: archipel operation info snapshot shows it, and archipel snapshot list names it once it is made";
 
 /// The subcommands of `archipel snapshot`.
 #[derive(Subcommand)]
@@ -33,7 +36,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let snapshots: Vec<SnapshotInfo> = match command {
         Command::Create => {
             let client = target.client()?;
-            let made = waiting("making a snapshot", create(&client)).await?;
+            let making = waiting("making a snapshot", create(&client));
+            let made = attended(GOES_ON, making).await?;
             if target.json {
                 return table::print_json(&made);
             }
@@ -62,18 +66,24 @@ async fn create(client: &Client) -> Result<SnapshotInfo, Failure> {
             OperationState::Done => break,
             state => {
                 let why = making.trouble.unwrap_or_else(|| state.name().to_owned());
-                return Err(Failure::new(format!("no snapshot was made: {why}")));
+                return Err(Failure::new(format!(
+                    "no snapshot was made: {why}; fix: archipel snapshot create, once that is over"
+                )));
             }
         }
     }
     let all: Vec<SnapshotInfo> = client.list("/v1/snapshots").await?;
     let newest = all.into_iter().max_by_key(|one| one.made_ms);
-    newest.ok_or_else(|| Failure::new("the snapshot is missing".into()))
+    newest.ok_or_else(|| {
+        Failure::new("the snapshot is gone again; fix: archipel snapshot create, once more".into())
+    })
 }
 
 /// Returns the settings of a stopped server.
 fn settings(target: &Target) -> Result<Settings, Failure> {
-    let missing = || Failure::new("name the server's configuration with --config".into());
+    let missing = || {
+        Failure::new("no configuration is named; fix: add --config FILE, that of the server".into())
+    };
     let path = target.config.as_ref().ok_or_else(missing)?;
     let loaded = config::load(path, std::env::vars());
     let loaded = loaded.map_err(|error| Failure::new(error.to_string()))?;

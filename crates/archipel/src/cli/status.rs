@@ -33,7 +33,8 @@ pub async fn run(target: &Target) -> Result<(), Failure> {
     let stuck = status.upkeep.repair.stuck;
     if stuck > 0 {
         return Err(Failure::new(format!(
-            "{stuck} damaged blocks could not be repaired yet: archipel scrub status names them"
+            "{} could not be repaired yet: archipel scrub status tells more",
+            table::count(stuck, "damaged block")
         )));
     }
     let state = status.cluster.map(|cluster| cluster.state);
@@ -127,15 +128,11 @@ fn cluster(status: Option<&ClusterStatus>) -> String {
     let Some(cluster) = status else {
         return "not in a layout yet".into();
     };
-    let count = |count: u32, name: &str| match count {
-        1 => format!("1 {name}"),
-        count => format!("{count} {name}s"),
-    };
     format!(
         "{}: {} in {}, layout version {}, feature level {}",
         cluster.state.name(),
-        count(cluster.nodes, "node"),
-        count(cluster.zones, "zone"),
+        table::count(cluster.nodes.into(), "node"),
+        table::count(cluster.zones.into(), "zone"),
         cluster.layout_version,
         cluster.level
     )

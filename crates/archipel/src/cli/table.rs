@@ -161,6 +161,14 @@ pub fn names(all: &[String]) -> String {
     }
 }
 
+/// Writes a number with its noun, of which the plural ends in "s".
+pub fn count(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    }
+}
+
 /// Formats the time since `since_ms` for people.
 pub fn age(since_ms: u64) -> String {
     span(SystemClock.now_millis().saturating_sub(since_ms) / 1000)
@@ -177,7 +185,7 @@ pub fn span(seconds: u64) -> String {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),
         3600..86_400 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
+        _ => count(seconds / 86_400, "day"),
     }
 }
 
@@ -228,6 +236,15 @@ mod tests {
         );
         assert!(lines[1].starts_with("0badcafe  alive  [2001") && lines[1].ends_with('…'));
         assert_eq!(lines[2], "12345678  gone   -");
+    }
+
+    #[test]
+    fn one_thing_is_in_the_singular() {
+        assert_eq!(
+            [0, 1, 2].map(|n| count(n, "row")),
+            ["0 rows", "1 row", "2 rows"]
+        );
+        assert_eq!([100_000, 200_000].map(span), ["1 day", "2 days"]);
     }
 
     #[test]

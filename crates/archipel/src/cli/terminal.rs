@@ -77,7 +77,7 @@ enum Tone {
 fn tone(cell: &str) -> Option<Tone> {
     let word = cell.split([':', ',', ' ']).next().unwrap_or_default();
     match word {
-        "healthy" | "alive" | "self" => Some(Tone::Good),
+        "healthy" | "drained" | "alive" | "self" => Some(Tone::Good),
         "degraded" | "suspected" | "draining" | "full" => Some(Tone::Warning),
         "unavailable" | "gone" | "failed" => Some(Tone::Bad),
         _ => None,

@@ -144,9 +144,10 @@ fn show(look: &Look, height: Option<usize>) -> Result<(), Failure> {
 fn headline(status: &NodeStatus) -> String {
     let cluster = status.cluster.as_ref().map(|cluster| {
         let state = cluster.state.name();
-        let (nodes, zones) = (cluster.nodes, cluster.zones);
+        let nodes = table::count(cluster.nodes.into(), "node");
+        let zones = table::count(cluster.zones.into(), "zone");
         format!(
-            "{state}: {nodes} nodes, {zones} zones, layout {}",
+            "{state}: {nodes}, {zones}, layout {}",
             cluster.layout_version
         )
     });
@@ -194,7 +195,7 @@ fn row(node: &NodeInfo, look: &Look) -> [String; 7] {
         }),
         of(|told| {
             let rows: u64 = told.behind.iter().map(|behind| behind.rows).sum();
-            format!("{rows} rows")
+            table::count(rows, "row")
         }),
         of(|told| told.repair.waiting.to_string()),
     ]

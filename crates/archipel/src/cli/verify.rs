@@ -6,7 +6,7 @@ use archipel_api::admin::types::{StartVerify, VerifyInfo, VerifyNode};
 use clap::Args;
 
 use super::failure;
-use super::progress::{LOOK, Progress, bar};
+use super::progress::{LOOK, Progress, attended, bar};
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
@@ -21,6 +21,9 @@ pub struct VerifyArgs {
     #[command(flatten)]
     target: Target,
 }
+
+/// The message to a person who ends the wait.
+const GOES_ON: &str = "the verification goes on in the background: archipel operation info verification shows it, archipel operation cancel verification stops it";
 
 /// The exit status if a part could not be checked.
 const UNCHECKED: u8 = 2;
@@ -37,7 +40,7 @@ pub fn exit(result: Result<ExitCode, Failure>) -> ExitCode {
 /// Verifies the cluster and shows the result.
 pub async fn run(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let client = args.target.client()?;
-    let info = follow(&client, args.deep).await?;
+    let info = attended(GOES_ON, follow(&client, args.deep)).await?;
     if args.target.json {
         table::print_json(&info)?
     } else {
@@ -140,10 +143,12 @@ fn verdict(info: &VerifyInfo) -> String {
         }
         (0, 0) => format!("no problems: {depth}, and the replicas are equal"),
         (0, unchecked) => {
-            format!("no problems were found, but {unchecked} checks could not be done")
+            let unchecked = table::count(unchecked as u64, "check");
+            format!("no problems were found, but {unchecked} could not be done")
         }
         (problems, _) => format!(
-            "{problems} problems were found; damaged blocks are being repaired: archipel repair shows what else is done"
+            "found {}; damaged blocks are being repaired: archipel repair shows what else is done",
+            table::count(problems, "problem")
         ),
     }
 }

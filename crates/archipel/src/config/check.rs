@@ -270,7 +270,11 @@ impl Check {
         };
         if bytes.is_none_or(|bytes| bytes == 0) {
             let fix = "a size such as \"500GiB\" or \"4TB\", or a number of bytes";
-            self.problem(key, Some(value.to_string()), "not a size", fix);
+            let value = match value {
+                toml::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            self.problem(key, Some(value), "not a size", fix);
         }
         bytes
     }

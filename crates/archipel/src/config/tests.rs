@@ -264,12 +264,12 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
         "log.level = \"loud=very\"",
         "limits.connections = \"0\"",
         "limits.control_lease_seconds = \"2\"",
-        "limits.disk_reserve",
+        "limits.disk_reserve = \"some\": not a size",
         "limits.lifecycle_day_seconds = \"0\"",
         "admin.token_file: admin.listen needs a token",
         "web.root_domain = \"-x-.example..org\"",
         "web.listen: web.root_domain needs web.listen, which is missing",
-        "disks[0].capacity",
+        "disks[0].capacity = \"much\": not a size",
         "disks[1].path = \"/one\": the path is used twice",
     ];
     for part in expected {

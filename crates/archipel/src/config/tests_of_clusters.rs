@@ -72,6 +72,20 @@ fn first_layouts_that_would_make_two_clusters_are_refused() {
 }
 
 #[test]
+fn addresses_that_no_other_node_can_dial_are_refused() {
+    for address in ["0.0.0.0:3901", "[::]:3901", "[::ffff:0.0.0.0]:3901"] {
+        let why = refusal(&format!("advertise = [\"b:1\", {address:?}]"), &[]);
+        let told = format!("cluster.advertise = {address:?}: it stands for all interfaces");
+        assert!(why.contains(&told), "{why}");
+        assert!(why.contains("fix: name the addresses at which"), "{why}");
+    }
+    settings(
+        "advertise = [\"127.0.0.1:3901\", \"[2001:db8::7]:3901\"]",
+        &[],
+    );
+}
+
+#[test]
 fn settings_about_others_need_an_address_for_them() {
     for (key, line) in [
         ("discover", "discover = [\"dns://a:1\"]"),

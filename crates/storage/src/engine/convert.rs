@@ -73,9 +73,13 @@ pub fn convert(
     progress: &mut dyn FnMut(Step),
 ) -> Result<Converted> {
     let refuse = |why: &str| Error::Refused(format!("{}: {why}", folder.display()));
-    let from = home::marked_kind(folder)?.ok_or_else(|| refuse("there is no metadata"))?;
+    let from = home::marked_kind(folder)?.ok_or_else(|| {
+        refuse("there is no metadata; fix: name the folder of the server's metadata")
+    })?;
     if from == to {
-        return Err(refuse(&format!("{to} is the current engine already")));
+        return Err(refuse(&format!(
+            "{to} is the current engine already; fix: name another one"
+        )));
     }
     let source = open(from, folder, options)?;
     let target = folder.join(to.name());

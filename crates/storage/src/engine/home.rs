@@ -255,7 +255,10 @@ pub(super) fn is_empty(folder: &Path) -> Result<bool> {
 /// Refuses to copy into a folder that is not empty.
 pub(super) fn require_empty(folder: &Path) -> Result<()> {
     if !is_empty(folder)? {
-        return Err(Error::Refused(format!("{} is not empty", folder.display())));
+        return Err(Error::Refused(format!(
+            "{} is not empty; fix: move its files away, if nothing needs them",
+            folder.display()
+        )));
     }
     Ok(())
 }

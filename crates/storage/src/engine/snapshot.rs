@@ -117,12 +117,20 @@ fn remove(copy: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::Refused`] if `folder` and `kept` both exist already.
 pub fn restore(snapshot: &Path, folder: &Path, kept: &Path, options: &EngineOptions) -> Result<()> {
-    let no_snapshot = || Error::Refused(format!("{} is not a snapshot", snapshot.display()));
+    let no_snapshot = || {
+        Error::Refused(format!(
+            "{} is not a whole snapshot; fix: choose another one",
+            snapshot.display()
+        ))
+    };
     let kind = complete_kind(snapshot)?.ok_or_else(no_snapshot)?;
     let is_missing = home::is_empty(folder)?;
     // An interrupted restore has kept the old folder already.
     if kept.exists() && !is_missing {
-        return Err(Error::Refused(format!("{} exists already", kept.display())));
+        return Err(Error::Refused(format!(
+            "{} exists already: the metadata was replaced by this snapshot before; fix: move that folder away",
+            kept.display()
+        )));
     }
     // Its copy may be of another snapshot. It stays until this one is in place.
     let name = match is_half_done(folder)? {

@@ -67,7 +67,7 @@ impl Store {
             .find(|disk| disk.state == DiskState::Failed)
         {
             return Err(Error::Refused(format!(
-                "disk {} has failed ({}), and a rebuild needs all disks: repair it, or take it out of the settings",
+                "disk {} has failed ({}), and a rebuild needs all disks; fix: repair it, or take it out of the settings",
                 failed.id,
                 failed.reason.unwrap_or_default()
             )));

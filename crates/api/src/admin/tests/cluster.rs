@@ -278,6 +278,26 @@ async fn staged_changes_can_be_discarded() {
 }
 
 #[tokio::test]
+async fn a_node_has_one_role_in_a_request() {
+    let admin = among_three().await;
+    let node =
+        |name: &str, bytes: u64| json!({"node": name, "zone": "oslo", "capacity_bytes": bytes});
+    let twice = json!({"assign": [node("abcdab02", GIB), node("ABCDAB02", 2 * GIB)]});
+    let both = json!({"assign": [node("self", GIB)], "remove": ["self"]});
+    for wrong in [twice, both] {
+        let (status, refused) = stage(&admin, wrong).await;
+        let told = refused["detail"].as_str().unwrap();
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{told}");
+        assert!(
+            told.contains("named twice; fix: name each node once"),
+            "{told}"
+        );
+    }
+    let (_, layout) = get(&admin, "/v1/layout").await;
+    assert_eq!(layout["staged"], Value::Null);
+}
+
+#[tokio::test]
 async fn omitted_values_come_from_the_former_role_or_the_node() {
     let admin = among_three().await;
     let (_, layout) = stage(&admin, json!({"assign": [{"node": "abcdab02"}]})).await;

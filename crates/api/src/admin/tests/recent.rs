@@ -64,7 +64,7 @@ async fn the_newest_lines_are_listed_and_filtered() {
     let (refused, _) = lines(&admin, "?decision=refused").await;
     assert_eq!(refused, all[2..]);
     // The newest, or those after a number.
-    let (newest, next) = lines(&admin, "?limit=1&action=Admin&decision=refused").await;
+    let (newest, next) = lines(&admin, "?limit=1&action=aDMIN&decision=refused").await;
     assert_eq!((newest.len(), next), (1, Value::Null));
     let (page, next) = lines(&admin, "?limit=2&after=1").await;
     assert_eq!((page, next), (all[1..].to_vec(), json!("3")));

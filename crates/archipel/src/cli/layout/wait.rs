@@ -3,27 +3,18 @@
 use archipel_api::admin::types::{LayoutInfo, ProgressInfo};
 
 use super::show;
-use crate::cli::progress::{HeldUp, LOOK, PATIENCE_WITH_DATA, Progress, bar, suffix};
+use crate::cli::progress::{HeldUp, LOOK, PATIENCE_WITH_DATA, Progress, attended, bar, suffix};
+use crate::cli::table::count;
 use crate::cli::target::Target;
 use crate::client::{Client, Failure};
+
+/// The message to a person who ends the wait.
+const GOES_ON: &str = "data moves on in the background: archipel layout show shows how far it is, and archipel layout wait waits again";
 
 /// Waits until the data has moved to the newest layout version, and shows the layout. Fails if nothing
 /// moves for long because of a trouble.
 pub async fn moved(target: &Target, client: &Client) -> Result<(), Failure> {
-    let (mut display, mut held_up, mut before) = (Progress::new(), HeldUp::default(), None);
-    let layout = loop {
-        let layout: LayoutInfo = client.get("/v1/layout").await?;
-        let Some(progress) = &layout.progress else {
-            break layout;
-        };
-        if held_up.note(is_held_up(progress, before), PATIENCE_WITH_DATA) {
-            break layout;
-        }
-        before = Some(far(progress));
-        display.show(&moving_line(progress));
-        tokio::time::sleep(LOOK).await;
-    };
-    display.end();
+    let layout = attended(GOES_ON, follow(client)).await?;
     show(target, &layout)?;
     let trouble = layout.progress.and_then(|progress| progress.trouble);
     trouble.map_or(Ok(()), |why| {
@@ -33,6 +24,23 @@ pub async fn moved(target: &Target, client: &Client) -> Result<(), Failure> {
              waits for it"
         )))
     })
+}
+
+/// Returns the layout once no data moves any more, or once nothing has moved for long.
+async fn follow(client: &Client) -> Result<LayoutInfo, Failure> {
+    let (mut display, mut held_up, mut before) = (Progress::new(), HeldUp::default(), None);
+    loop {
+        let layout: LayoutInfo = client.get("/v1/layout").await?;
+        let Some(progress) = &layout.progress else {
+            return Ok(layout);
+        };
+        if held_up.note(is_held_up(progress, before), PATIENCE_WITH_DATA) {
+            return Ok(layout);
+        }
+        before = Some(far(progress));
+        display.show(&moving_line(progress));
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Returns how far a change is: the partitions that are done, and the rows that were looked at.
@@ -49,9 +57,9 @@ fn is_held_up(progress: &ProgressInfo, before: Option<(u32, u64)>) -> bool {
 /// Describes a change that is waited for in a line.
 fn moving_line(progress: &ProgressInfo) -> String {
     let done = bar(progress.done.into(), progress.partitions.into());
-    let (version, rows) = (progress.to_version, progress.rows);
+    let (version, rows) = (progress.to_version, count(progress.rows, "row"));
     let trouble = suffix(progress.trouble.as_deref());
-    format!("layout {version} {done} {rows} rows{trouble}")
+    format!("layout {version} {done} {rows}{trouble}")
 }
 
 #[cfg(test)]

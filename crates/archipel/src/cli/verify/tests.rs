@@ -35,6 +35,6 @@ fn exit_status_distinguishes_problems_from_unchecked_parts() {
     assert_eq!(code(&stopped), UNCHECKED);
     assert!(verdict(&stopped).contains("was stopped"));
     assert!(verdict(&info(0, false)).starts_with("no problems:"));
-    assert!(verdict(&moving).contains("1 checks could not be done"));
-    assert!(verdict(&info(2, false)).starts_with("2 problems were found"));
+    assert!(verdict(&moving).contains("1 check could not be done"));
+    assert!(verdict(&info(2, false)).starts_with("found 2 problems;"));
 }

@@ -1,17 +1,21 @@
 //! `[cluster]`
 
-use archipel_cluster::layout::{MAX_NODES, MAX_REPLICAS};
+use std::net::SocketAddr;
+
+use archipel_cluster::layout::{MAX_NODES, MAX_REPLICAS, is_zone_name};
 use archipel_net::dual::{host_and_port, is_tcp};
 
 use super::event_targets::shown;
 use super::{Check, file};
 use crate::config::{Cluster, Discovery, Network, Transport, discover, secret};
 
+/// The fix of an address at which no node can be reached.
+const REACHABLE: &str = "name the addresses at which other nodes reach this one, such as [\"198.51.100.7:3901\"] or [\"nas.example.org:3901\"]";
+
 impl Check {
     pub(super) fn cluster(&mut self, cluster: &file::Cluster) -> Cluster {
         let zone = cluster.zone.clone().unwrap_or_else(|| "local".into());
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        if zone.is_empty() || zone.len() > 64 || !zone.bytes().all(plain) {
+        if !is_zone_name(&zone) {
             let fix =
                 "use 1 to 64 letters, digits, hyphens, underscores and dots, such as \"home\"";
             self.problem("cluster.zone", Some(zone.clone()), "not a zone name", fix);
@@ -57,6 +61,11 @@ impl Check {
             let fix = "write only host and port, and select the transport with cluster.transport";
             self.problem("cluster.advertise", Some(address.clone()), why, fix);
         }
+        let everywhere = |address: &&String| is_unspecified(address);
+        for address in cluster.advertise.iter().filter(everywhere) {
+            let why = "it stands for all interfaces of this machine: no other node can dial it";
+            self.problem("cluster.advertise", Some(address.clone()), why, REACHABLE);
+        }
         let (first_nodes, first_replicas) = self.first_layout(cluster);
         let discover = self.discover(cluster);
         if cluster.secret_file.is_none() {
@@ -68,22 +77,22 @@ impl Check {
         // A short one can be changed with it.
         let previous_secret = self.token("cluster.previous_secret_file", previous);
         let (file, least) = (&cluster.secret_file, secret::MIN_CLUSTER_SECRET_CHARS);
-        let secret = self.secret("cluster.secret_file", file.as_deref(), least)?;
+        let secret = self.secret("cluster.secret_file", file.as_deref(), least);
         let advertise = if !cluster.advertise.is_empty() {
             cluster.advertise.clone()
         } else if !listen.ip().is_unspecified() {
             vec![listen.to_string()]
         } else {
-            let fix = "name the addresses at which other nodes reach this one, such as [\"198.51.100.7:3901\"] or [\"nas.example.org:3901\"]";
             let why =
                 "cluster.listen covers all interfaces, so the address for other nodes is unknown";
-            self.problem("cluster.advertise", None, why, fix);
+            self.problem("cluster.advertise", None, why, REACHABLE);
             Vec::new()
         };
         Some(Network {
             listen,
             advertise,
-            secret,
+            // All problems are found first.
+            secret: secret?,
             previous_secret,
             join: cluster.join.clone(),
             discover,
@@ -160,4 +169,11 @@ impl Check {
         });
         parsed.collect()
     }
+}
+
+/// Returns true for an address of all interfaces, such as `0.0.0.0:3901` and `[::]:3901`. A node can
+/// listen there, and none can be dialled there.
+fn is_unspecified(address: &str) -> bool {
+    let parsed = host_and_port(address).parse::<SocketAddr>();
+    parsed.is_ok_and(|address| address.ip().to_canonical().is_unspecified())
 }

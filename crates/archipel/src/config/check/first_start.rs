@@ -17,7 +17,8 @@ impl Check {
         if secret.is_some() && file.is_some() {
             let fix = format!("remove one of first_start.secret_key_file and {SECRET_VARIABLE}");
             let why = "there are two secrets for one key";
-            self.problem("first_start.secret_key_file", None, why, &fix);
+            let named = file.map(|path| path.display().to_string());
+            self.problem("first_start.secret_key_file", named, why, &fix);
         }
         let secret = from_file.or(secret.map(Secret::of));
         if let Some(name) = &first.bucket
