@@ -2,6 +2,9 @@
 
 use time::OffsetDateTime;
 
+/// The last time that can be written: the end of the year 9999, in milliseconds since 1970.
+pub const LAST_MS: u64 = 253_402_300_799_999;
+
 /// Returns a time in milliseconds since 1970: to the millisecond, in UTC.
 pub fn iso_time(millis: u64) -> String {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);

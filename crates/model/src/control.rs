@@ -6,6 +6,7 @@ mod aliases;
 mod cache;
 mod create;
 mod dead_grants;
+mod deleted;
 mod empty;
 mod identities;
 mod keys;

@@ -78,6 +78,9 @@ pub enum Error {
     /// A name breaks a rule. The text names the rule.
     #[error("{0}")]
     InvalidName(String),
+    /// A value breaks a rule. The text names the value and the rule.
+    #[error("{0}")]
+    InvalidValue(String),
     /// The bucket blocks public access, and the request would allow it.
     #[error("the bucket blocks public access")]
     PublicAccessBlocked,

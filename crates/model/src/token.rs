@@ -98,10 +98,11 @@ impl TokenChange {
 impl NewToken {
     /// Checks names, scopes and their number.
     pub(crate) fn check(&self, now_ms: u64) -> Result<(), Error> {
-        let refuse = |why: String| Err(Error::InvalidName(why));
         if self.name.is_empty() || self.name.len() > 256 {
-            return refuse("token name: 1 to 256 bytes are allowed".into());
+            let why = "token name: 1 to 256 bytes are allowed";
+            return Err(Error::InvalidName(why.into()));
         }
+        let refuse = |why: String| Err(Error::InvalidValue(why));
         if self.scopes.is_empty() || self.scopes.len() > MAX_SCOPES {
             return refuse(format!("token scopes: 1 to {MAX_SCOPES} are allowed"));
         }

@@ -58,7 +58,7 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
             identity: subject.as_ref().map(Subject::identity),
             ..Inputs::default()
         },
-        None => return Err(Error::NoSuchBucket.into()),
+        None => return Err(Refusal::of_bucket(Error::NoSuchBucket, name)),
     };
     inputs.grants.create_buckets = caller.is_some_and(|key| key.may_create_buckets);
     inputs.grants.list_buckets = caller.is_some();
@@ -137,8 +137,8 @@ async fn find_subject(admin: &Admin, key: &str) -> Result<Option<Subject>, Refus
     if key == ANONYMOUS {
         return Ok(None);
     }
-    let key = admin.model.find_access_key(key).await?;
-    let key = key.ok_or(Error::NoSuchAccessKey)?;
+    let found = admin.model.find_access_key(key).await?;
+    let key = found.ok_or_else(|| Refusal::of_key(Error::NoSuchAccessKey, key))?;
     match admin.model.subject(&key).await? {
         None => Err(Refusal::invalid("the access key is disabled or over")),
         subject => Ok(subject),

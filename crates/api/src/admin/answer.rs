@@ -15,16 +15,14 @@ use serde::de::DeserializeOwned;
 
 use super::advice::explain;
 use super::types::Problem;
-use crate::json::Object;
+use crate::json::Unreadable;
+use crate::times::LAST_MS;
 
 /// The largest request body, in bytes: most requests are a few short texts.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// The largest rules of a bucket, in bytes. They are longer in JSON than as they are stored.
 const MAX_RULES_BYTES: usize = 1 << 20;
-
-/// The most characters of what is wrong with a document that are shown.
-const SHOWN_CHARS: usize = 300;
 
 /// The timeout of a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,14 +49,34 @@ impl Refusal {
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Refusal::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
     }
-}
 
-impl From<ModelError> for Refusal {
-    fn from(error: ModelError) -> Refusal {
-        let (status, code) = match &error {
+    /// Returns the refusal of a request about a bucket. It names the bucket if that is missing.
+    pub(super) fn of_bucket(error: ModelError, bucket: &str) -> Self {
+        Refusal::about(error, Some(bucket), None)
+    }
+
+    /// Returns the refusal of a request about an access key. It names the key if that is missing.
+    pub(super) fn of_key(error: ModelError, key: &str) -> Self {
+        Refusal::about(error, None, Some(key))
+    }
+
+    /// Returns the refusal of a request about a bucket and an access key. It names the one that is
+    /// missing, if it is one that the request names.
+    pub(super) fn about(error: ModelError, bucket: Option<&str>, key: Option<&str>) -> Self {
+        let missing = match error {
+            ModelError::NoSuchBucket => bucket,
+            ModelError::NoSuchAccessKey => key,
+            _ => None,
+        };
+        Refusal::of(&error, missing)
+    }
+
+    /// Returns the refusal for an error, with the name of what is missing.
+    fn of(error: &ModelError, missing: Option<&str>) -> Self {
+        let (status, code) = match error {
             ModelError::NoSuchBucket => (StatusCode::NOT_FOUND, "NoSuchBucket"),
             ModelError::NoSuchAccessKey => (StatusCode::NOT_FOUND, "NoSuchAccessKey"),
-            ModelError::NoSuchKey => (StatusCode::NOT_FOUND, "NoSuchKey"),
+            ModelError::NoSuchKey | ModelError::Deleted(_) => (StatusCode::NOT_FOUND, "NoSuchKey"),
             ModelError::NoSuchToken => (StatusCode::NOT_FOUND, "NoSuchToken"),
             ModelError::BucketExists => (StatusCode::CONFLICT, "BucketAlreadyExists"),
             ModelError::TooManyBuckets(_) => (StatusCode::BAD_REQUEST, "TooManyBuckets"),
@@ -77,6 +95,7 @@ impl From<ModelError> for Refusal {
             ModelError::LimitExceeded(_) => (StatusCode::CONFLICT, "LimitExceeded"),
             ModelError::MalformedPolicy(_) => (StatusCode::BAD_REQUEST, "MalformedPolicy"),
             ModelError::InvalidName(_) => (StatusCode::BAD_REQUEST, "InvalidName"),
+            ModelError::InvalidValue(_) => (StatusCode::BAD_REQUEST, "InvalidRequest"),
             ModelError::QuotaExceeded(_) => (StatusCode::CONFLICT, "QuotaExceeded"),
             ModelError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "NoSpace"),
             ModelError::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "Busy"),
@@ -88,7 +107,13 @@ impl From<ModelError> for Refusal {
         if status.is_server_error() {
             tracing::error!(%error, "an admin request failed");
         }
-        Refusal::new(status, code, explain(&error))
+        Refusal::new(status, code, explain(error, missing))
+    }
+}
+
+impl From<ModelError> for Refusal {
+    fn from(error: ModelError) -> Refusal {
+        Refusal::of(&error, None)
     }
 }
 
@@ -210,17 +235,26 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX_BYTES: usize> FromRequest<S>
                     Refusal::invalid("the body was cut off")
                 }
             })?;
-        let parsed = serde_json::from_slice(&body.to_bytes());
-        parsed.map(|Object(read)| Read(read)).map_err(unexpected)
+        let parsed = crate::json::read(&body.to_bytes());
+        parsed.map(Read).map_err(|error| unexpected(&error))
     }
 }
 
-/// Says what is wrong with a document. The error may hold a text of the client in full.
-fn unexpected(error: serde_json::Error) -> Refusal {
-    let why = error.to_string();
-    let shown: String = why.chars().take(SHOWN_CHARS).collect();
-    let cut = if shown.len() < why.len() { "..." } else { "" };
-    Refusal::invalid(format!("the body is not what is expected: {shown}{cut}"))
+fn unexpected(error: &Unreadable) -> Refusal {
+    let why = crate::json::explain(error);
+    Refusal::invalid(format!("the body is not what is expected: {why}"))
+}
+
+/// Checks a time in milliseconds since 1970 that a field of a request gives. Later ones cannot be
+/// written in documents, and clients may hold them in 64 bits with a sign.
+pub(super) fn check_time(field: &str, at_ms: u64) -> Result<u64, Refusal> {
+    match at_ms {
+        0..=LAST_MS => Ok(at_ms),
+        _ => {
+            let why = format!("{field}: the time is after the year 9999");
+            Err(Refusal::invalid(why))
+        }
+    }
 }
 
 /// The variable parts of the path.

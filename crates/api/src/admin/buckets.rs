@@ -69,7 +69,8 @@ pub(super) async fn create(
     Read(ask): Read<CreateBucket>,
 ) -> Result<Created<BucketInfo>, Refusal> {
     let owner = ask.owner.as_deref();
-    let bucket = admin.model.create_bucket(&ask.name, owner).await?;
+    let created = admin.model.create_bucket(&ask.name, owner).await;
+    let bucket = created.map_err(|error| Refusal::about(error, None, owner))?;
     Ok(Created(describe_new(&admin, &bucket, owner)))
 }
 
@@ -152,8 +153,8 @@ async fn plan(admin: &Admin, name: &str) -> Result<Deletion, Refusal> {
     if !admin.model.is_empty(&bucket).await? {
         let (objects, bytes) = (info.objects, info.bytes);
         obstacle = Some(format!(
-            "it is not empty: {objects} objects and versions with {bytes} bytes, or delete markers and \
-             K2V items"
+            "it is not empty: {objects} objects and versions with {bytes} bytes; delete markers and \
+             K2V items are not counted"
         ));
     }
     let of_keys = info.names_of_keys.iter();
@@ -176,7 +177,7 @@ async fn plan(admin: &Admin, name: &str) -> Result<Deletion, Refusal> {
 /// Returns the bucket of that name.
 pub(super) async fn find(admin: &Admin, name: &str) -> Result<Arc<Bucket>, Refusal> {
     let bucket = admin.model.find_bucket(name).await?;
-    Ok(bucket.ok_or(Error::NoSuchBucket)?)
+    bucket.ok_or_else(|| Refusal::of_bucket(Error::NoSuchBucket, name))
 }
 
 async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal> {
@@ -224,10 +225,12 @@ pub(super) async fn add_alias(
     Read(ask): Read<AddAlias>,
 ) -> Result<Json<BucketInfo>, Refusal> {
     check_names(&caller, ask.key.as_deref())?;
-    let named = match &ask.key {
-        None => admin.model.add_alias(&bucket, &ask.name).await?,
-        Some(key) => admin.model.add_name_of_key(&bucket, key, &ask.name).await?,
+    let key = ask.key.as_deref();
+    let named = match key {
+        None => admin.model.add_alias(&bucket, &ask.name).await,
+        Some(key) => admin.model.add_name_of_key(&bucket, key, &ask.name).await,
     };
+    let named = named.map_err(|error| Refusal::about(error, Some(&bucket), key))?;
     Ok(Json(describe(&admin, &named).await?))
 }
 
@@ -257,10 +260,12 @@ pub(super) async fn remove_alias(
     Query(of): Query<OfKey>,
 ) -> Result<NoContent, Refusal> {
     check_names(&caller, of.key.as_deref())?;
-    match &of.key {
-        None => admin.model.remove_alias(&bucket, &name).await?,
-        Some(key) => admin.model.remove_name_of_key(&bucket, key, &name).await?,
+    let key = of.key.as_deref();
+    let removed = match key {
+        None => admin.model.remove_alias(&bucket, &name).await,
+        Some(key) => admin.model.remove_name_of_key(&bucket, key, &name).await,
     };
+    removed.map_err(|error| Refusal::about(error, Some(&bucket), key))?;
     Ok(NoContent)
 }
 
@@ -295,6 +300,8 @@ pub(super) async fn change_grant(
         write: change.write,
         owner: change.owner,
     };
-    let (bucket, permissions) = admin.model.change_grant(&name, &key, change).await?;
+    let changed = admin.model.change_grant(&name, &key, change).await;
+    let (bucket, permissions) =
+        changed.map_err(|error| Refusal::about(error, Some(&name), Some(&key)))?;
     Ok(Json(grant(&bucket.name, &key, permissions)))
 }

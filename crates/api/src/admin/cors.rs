@@ -50,6 +50,11 @@ pub(super) async fn set(
         let why = "each rule needs at least one of origins and one of methods";
         return Err(Refusal::invalid(why));
     }
+    let mut ids = set.rules.iter().filter_map(|rule| rule.id.as_ref());
+    if ids.any(|id| id.len() > cors::MAX_ID_BYTES) {
+        let why = format!("id: a rule's id has at most {} bytes", cors::MAX_ID_BYTES);
+        return Err(Refusal::invalid(why));
+    }
     let rules: Vec<_> = set.rules.into_iter().map(rule).collect();
     let document = cors::document(&rules).finish();
     let checked = cors::parse(&document).map_err(|error| refused(&error))?;

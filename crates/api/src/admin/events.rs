@@ -43,6 +43,25 @@ pub(super) async fn list(
     page(targets, |one| &one.name, query.limit, after).map(Json)
 }
 
+/// Returns a warning for each target that takes no events now, or that lacks some for good.
+pub(super) fn warnings(admin: &Admin) -> Vec<String> {
+    let targets = admin.model.event_status().into_iter();
+    targets.filter_map(|status| warning(&status)).collect()
+}
+
+fn warning(status: &TargetStatus) -> Option<String> {
+    let (name, waiting, dropped) = (&status.name, status.backlog, status.dropped);
+    // Another scope than that of the status shows the reason.
+    let why = match &status.error {
+        Some(_) => format!("deliveries fail (waiting: {waiting}, dropped: {dropped})"),
+        None if dropped > 0 => format!("{dropped} of its events were dropped since the start"),
+        None => return None,
+    };
+    Some(format!(
+        "event target {name}: {why}; archipel event targets says more"
+    ))
+}
+
 fn info(status: TargetStatus) -> EventTargetInfo {
     EventTargetInfo {
         state: match (&status.error, status.backlog) {
@@ -64,6 +83,25 @@ fn info(status: TargetStatus) -> EventTargetInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_that_fails_or_lacks_events_is_warned_of() {
+        let fine = TargetStatus {
+            name: "hook".into(),
+            backlog: 7,
+            ..TargetStatus::default()
+        };
+        assert_eq!(warning(&fine), None);
+        let failing = TargetStatus {
+            error: Some("503".into()),
+            ..fine.clone()
+        };
+        let told = "event target hook: deliveries fail (waiting: 7, dropped: 0); ";
+        assert!(warning(&failing).is_some_and(|line| line.starts_with(told)));
+        let lacking = TargetStatus { dropped: 2, ..fine };
+        let told = "event target hook: 2 of its events were dropped";
+        assert!(warning(&lacking).is_some_and(|line| line.starts_with(told)));
+    }
 
     #[test]
     fn state_says_what_a_target_does() {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Created, Json, Query, Read, Refusal};
+use super::answer::{At, Created, Json, Query, Read, Refusal, check_time};
 use super::buckets::grant;
 use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
@@ -106,7 +106,7 @@ pub(super) async fn with_secret(
 /// Returns a key, and all buckets.
 async fn find(admin: &Admin, id: &str) -> Result<(Arc<AccessKey>, Vec<Arc<Bucket>>), Refusal> {
     let key = admin.model.find_access_key(id).await?;
-    let key = key.ok_or(Error::NoSuchAccessKey)?;
+    let key = key.ok_or_else(|| Refusal::of_key(Error::NoSuchAccessKey, id))?;
     Ok((key, admin.model.buckets()?))
 }
 
@@ -129,7 +129,8 @@ pub(super) async fn change(
         disabled: change.disabled,
         expires_ms: expires_ms.transpose()?,
     };
-    let key = admin.model.change_key(&id, change).await?.value;
+    let changed = admin.model.change_key(&id, change).await;
+    let key = changed.map_err(|error| Refusal::of_key(error, &id))?.value;
     // The key is changed by now, and shown also if nothing is known of buckets.
     let buckets = admin.model.buckets().ok();
     Ok(Json(describe(&key, buckets.as_deref())))
@@ -137,6 +138,7 @@ pub(super) async fn change(
 
 /// Reads a time of expiry. 0 is none; a time that has passed is refused.
 fn expiry(model: &Model, at_ms: u64) -> Result<Option<u64>, Refusal> {
+    let at_ms = check_time("expires_ms", at_ms)?;
     if (1..=model.cluster().now_ms()).contains(&at_ms) {
         let why = "expires_ms: the time has passed; disable or delete the key instead";
         return Err(Refusal::invalid(why));
@@ -165,7 +167,8 @@ pub(super) async fn delete(
             .takes("names that only it has for buckets", &names)
             .finish());
     }
-    admin.model.delete_access_key(&id).await?;
+    let deleted = admin.model.delete_access_key(&id).await;
+    deleted.map_err(|error| Refusal::of_key(error, &id))?;
     Ok(Deletion::Done)
 }
 

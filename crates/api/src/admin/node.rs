@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Json, Refusal, json, with_type};
 use super::types::{ClusterState, ClusterStatus, Health, NodeStatus};
-use super::{Admin, condition, nodes, upkeep};
+use super::{Admin, condition, events, nodes, upkeep};
 use crate::s3::HealthCheck;
 
 /// The content type of the OpenMetrics text format, which Prometheus asks for.
@@ -122,10 +122,10 @@ fn unconfirmed(admin: &Admin) -> Option<String> {
     responses((status = 200, description = "The node", body = NodeStatus)),
 )]
 pub(super) async fn status(State(admin): State<Arc<Admin>>) -> Json<NodeStatus> {
-    Json(NodeStatus {
-        upkeep: upkeep::describe(&admin).await,
-        ..assess(&admin).await
-    })
+    let upkeep = upkeep::describe(&admin).await;
+    let mut status = assess(&admin).await;
+    status.warnings.extend(events::warnings(&admin));
+    Json(NodeStatus { upkeep, ..status })
 }
 
 /// Returns the state of the cluster as this node sees it; `None` if it is in no layout.

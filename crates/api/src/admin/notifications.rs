@@ -63,6 +63,9 @@ pub(super) async fn set(
     if set.rules.is_empty() {
         return Err(Refusal::invalid("rules: give at least one, or delete them"));
     }
+    if set.rules.iter().any(|rule| rule.events.is_empty()) {
+        return Err(Refusal::invalid("each rule needs at least one of events"));
+    }
     let rules = set.rules.into_iter().map(|rule| asked(&admin, rule));
     let asked = Notification {
         rules: rules.collect::<Result<_, _>>()?,

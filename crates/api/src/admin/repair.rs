@@ -50,7 +50,12 @@ pub(super) async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
     let cluster = admin.model.cluster();
     let condition = node::cluster(admin);
     let mut told = Vec::new();
-    let statuses = cluster.upkeep().maintenance_of_all(scrub).await;
+    let moving = async {
+        let epoch = cluster.epoch()?;
+        cluster.layouts().driven_progress_of(&epoch).await
+    };
+    let statuses = cluster.upkeep().maintenance_of_all(scrub);
+    let (statuses, moving) = tokio::join!(statuses, moving);
     let deadline = upkeep::names_deadline();
     for (node, status) in statuses {
         told.push(describe(admin, node, status, deadline).await);
@@ -58,7 +63,7 @@ pub(super) async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
     let verified: VerifyInfo = verify::describe(admin);
     RepairInfo {
         advice: condition.map(|status| status.advice).unwrap_or_default(),
-        moving: layout::describe_progress(admin, cluster.layouts().progress()).await,
+        moving: layout::describe_progress(admin, moving).await,
         nodes: told,
         verified_ms: verified.ended_ms,
         verified_problems: verified.problems(),

@@ -9,7 +9,7 @@ use archipel_model::{
 use axum::extract::State;
 
 use super::Admin;
-use super::answer::{At, NoContent, Read, ReadRules, Refusal};
+use super::answer::{At, NoContent, Read, ReadRules, Refusal, check_time};
 use super::buckets::find;
 use super::precondition::{Precondition, Tag, Tagged};
 use super::settings::{named, pairs, refused};
@@ -45,8 +45,10 @@ pub(super) async fn set(
     condition: Precondition,
     Read(set): ReadRules<BucketLifecycle>,
 ) -> Result<Tagged<BucketLifecycle>, Refusal> {
-    if set.rules.is_empty() {
-        return Err(Refusal::invalid("rules: give at least one, or delete them"));
+    if !(1..=lifecycle::MAX_RULES).contains(&set.rules.len()) {
+        let most = lifecycle::MAX_RULES;
+        let why = format!("rules: give 1 to {most}, or delete them");
+        return Err(Refusal::invalid(why));
     }
     let rules: Vec<_> = set.rules.iter().map(rule).collect::<Result<_, _>>()?;
     let asked = Lifecycle {
@@ -96,6 +98,9 @@ pub(super) async fn delete(
 
 fn rule(asked: &BucketRule) -> Result<LifecycleRule, Refusal> {
     let refuse = |why: &str| Err(Refusal::invalid(format!("rule '{}': {why}", asked.id)));
+    if let Some(at_ms) = asked.expire_at_ms {
+        check_time("expire_at_ms", at_ms)?;
+    }
     let expiration = match (asked.expire_days, asked.expire_at_ms, asked.expire_markers) {
         (None, None, None) => None,
         (Some(days), None, None) => Some(Expiration::Days(days)),

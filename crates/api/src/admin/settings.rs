@@ -177,7 +177,8 @@ pub(super) async fn set_quota(
     At(name): At<String>,
     Read(set): Read<Quota>,
 ) -> Result<Json<QuotaUse>, Refusal> {
-    let bucket = admin.model.set_quota(&name, set.into()).await?;
+    let set = admin.model.set_quota(&name, set.into()).await;
+    let bucket = set.map_err(|error| Refusal::of_bucket(error, &name))?;
     describe_quota(&admin, &bucket).await.map(Json)
 }
 

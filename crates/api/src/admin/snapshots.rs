@@ -83,7 +83,7 @@ pub(super) async fn create(
 fn begin(admin: &Admin) -> Result<(), Refusal> {
     let mut last = admin.snapshots.lock();
     if last.began_ms > 0 && last.ended_ms == 0 {
-        let why = "a snapshot is being made already";
+        let why = "a snapshot is being made already; fix: archipel operation wait snapshot";
         return Err(Refusal::new(StatusCode::CONFLICT, "SnapshotRuns", why));
     }
     *last = LastSnapshot {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal, check_time};
 use super::auth::{Caller, parse_scope, show_scope};
 use super::page::page;
 use super::types::{ChangeToken, CreateToken, Page, TokenInfo, TokenWithSecret};
@@ -62,7 +62,7 @@ pub(super) async fn create(
     let new = NewToken {
         name: ask.name,
         scopes: scopes.collect::<Result<_, _>>()?,
-        expires_ms,
+        expires_ms: expires_ms.transpose()?,
     };
     let (token, secret) = admin.model.create_admin_token(new).await?;
     Ok(Created(TokenWithSecret {
@@ -122,19 +122,21 @@ pub(super) async fn change(
         let scopes = scopes.map(|scope| parse_scope(scope, &admin.resources));
         scopes.collect::<Result<Vec<_>, _>>()
     });
+    let expires_ms = ask.valid_seconds.map(|seconds| expiry(&admin, seconds));
     let change = TokenChange {
         name: ask.name,
         scopes: scopes.transpose()?,
-        expires_ms: ask.valid_seconds.map(|seconds| expiry(&admin, seconds)),
+        expires_ms: expires_ms.transpose()?,
     };
     let token = admin.model.change_admin_token(&id, change).await?;
     Ok(Json(describe(&admin, &token)))
 }
 
 /// Returns the time in so many seconds, in milliseconds since 1970.
-fn expiry(admin: &Admin, seconds: u64) -> u64 {
+fn expiry(admin: &Admin, seconds: u64) -> Result<u64, Refusal> {
     let now_ms = admin.model.cluster().now_ms();
-    now_ms.saturating_add(seconds.saturating_mul(1000))
+    let at_ms = now_ms.saturating_add(seconds.saturating_mul(1000));
+    check_time("valid_seconds", at_ms)
 }
 
 /// Revokes a token. Requests that carry it are refused from then on.

@@ -163,7 +163,7 @@ pub struct DiskStatus {
     pub number: u16,
     /// The folder.
     pub path: String,
-    /// `healthy`, `draining`, `full` or `failed: why`.
+    /// `healthy`, `draining`, `drained` once it may be removed, `full` or `failed: why`.
     pub state: String,
     /// Bytes of blocks on it.
     pub used_bytes: u64,

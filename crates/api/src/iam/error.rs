@@ -81,7 +81,9 @@ impl From<Error> for IamError {
             Error::EntityInUse(_) => say("DeleteConflict", StatusCode::CONFLICT),
             Error::LimitExceeded(_) => say("LimitExceeded", StatusCode::CONFLICT),
             Error::MalformedPolicy(_) => say("MalformedPolicyDocument", StatusCode::BAD_REQUEST),
-            Error::InvalidName(_) => say("ValidationError", StatusCode::BAD_REQUEST),
+            Error::InvalidName(_) | Error::InvalidValue(_) => {
+                say("ValidationError", StatusCode::BAD_REQUEST)
+            }
             Error::TooLarge => IamError::new(
                 "PackedPolicyTooLarge",
                 StatusCode::BAD_REQUEST,

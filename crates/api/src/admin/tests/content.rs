@@ -1,6 +1,6 @@
 //! Incomplete uploads and single objects.
 
-use archipel_model::{Condition, MAX_KEY_BYTES, ObjectMeta, UploadMeta};
+use archipel_model::{Condition, MAX_KEY_BYTES, ObjectMeta, UploadMeta, Versioning};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -97,4 +97,14 @@ async fn an_object_is_inspected_without_its_content() {
     );
     let (status, _) = get(&admin, "/v1/buckets/photos/object").await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+    let model = &admin.model;
+    let bucket = model.set_versioning(&bucket, Versioning::Enabled).await;
+    let bucket = bucket.unwrap();
+    let deleted = model.delete_object(&bucket, "a b", Condition::Always);
+    deleted.await.unwrap();
+    let (status, error) = get(&admin, "/v1/buckets/photos/object?key=a%20b").await;
+    assert_eq!(
+        (status, &error["code"]),
+        (StatusCode::NOT_FOUND, &json!("NoSuchKey"))
+    );
 }

@@ -1,5 +1,6 @@
 //! Dry runs of deletions: what they say, deletions do.
 
+use archipel_model::k2v::{Insert, ItemName};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -51,6 +52,25 @@ async fn buckets_say_what_is_in_them_and_what_goes() {
     let gone = "/v1/buckets/photos?dry_run=true";
     let (status, _) = ask(&admin, Method::DELETE, gone, Value::Null).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn bucket_with_items_alone_is_not_empty_and_says_so() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let bucket = admin.model.bucket("photos").unwrap().unwrap();
+    let item = Insert {
+        name: ItemName::new("place", "sort").unwrap(),
+        token: None,
+        value: Some("value".into()),
+    };
+    admin.model.insert_item(&bucket, &item).await.unwrap();
+    let path = "/v1/buckets/photos";
+    let plan = delete(&admin, path).await;
+    let (_, refused) = ask(&admin, Method::DELETE, path, Value::Null).await;
+    for told in [&plan["obstacles"][0], &refused["detail"]] {
+        assert!(told.as_str().unwrap().contains("K2V items"), "{told}");
+    }
 }
 
 #[tokio::test]

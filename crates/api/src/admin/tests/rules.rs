@@ -74,6 +74,9 @@ async fn notifications_go_to_declared_targets_that_take_a_test_message() {
         let (status, refused) = put(path, bad.clone()).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{bad}: {refused}");
     }
+    let none = json!([{"target": "good", "events": []}]);
+    let (_, refused) = put(path, none).await;
+    assert_eq!(refused["detail"], "each rule needs at least one of events");
     let to_bad = json!([{"id": "bad", "target": "bad", "events": created, "style": "queue"}]);
     let (status, refused) = put(path, to_bad.clone()).await;
     let code = (status, &refused["code"]);
@@ -115,6 +118,11 @@ async fn cors_rules_are_checked_as_the_s3_api_checks_them() {
         let (status, refused) = put(bad.clone()).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{bad}: {refused}");
     }
+    let long = json!([{"id": "i".repeat(256), "origins": ["*"], "methods": ["GET"]}]);
+    let (status, refused) = put(long).await;
+    let told = (status, refused["detail"].as_str().unwrap());
+    let why = "id: a rule's id has at most 255 bytes";
+    assert_eq!(told, (StatusCode::BAD_REQUEST, why));
     assert_eq!(get(&admin, path).await.1, shown);
     let (status, _) = ask(&admin, Method::DELETE, path, Value::Null).await;
     assert_eq!(status, StatusCode::NO_CONTENT);

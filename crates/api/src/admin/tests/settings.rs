@@ -139,6 +139,11 @@ async fn as_many_rules_are_set_as_the_s3_api_takes() {
     assert!(rules.to_string().len() > 64 << 10);
     let set = ask(&admin, Method::PUT, path, rules.clone()).await;
     assert_eq!(set, (StatusCode::OK, rules));
+    let more = json!({"rules": (0..1001).map(rule).collect::<Vec<_>>()});
+    let (status, refused) = ask(&admin, Method::PUT, path, more).await;
+    let told = (status, refused["detail"].as_str().unwrap());
+    let why = "rules: give 1 to 1000, or delete them";
+    assert_eq!(told, (StatusCode::BAD_REQUEST, why));
     // Other bodies are short.
     let long = json!({"tags": [{"name": "a", "value": "v".repeat(64 << 10)}]});
     let (status, refused) = ask(&admin, Method::PUT, "/v1/buckets/photos/tags", long).await;

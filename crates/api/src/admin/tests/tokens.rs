@@ -168,8 +168,9 @@ async fn a_token_opens_nothing_once_it_is_revoked_or_expired() {
     assert_eq!(get(&admin, &path).await.1["code"], "NoSuchToken");
 
     let body = json!({"name": "short", "scopes": ["all:write"], "valid_seconds": 0});
-    let (status, _) = ask(&admin, Method::POST, "/v1/tokens", body).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST);
+    let (status, error) = ask(&admin, Method::POST, "/v1/tokens", body).await;
+    let told = (status, &error["code"]);
+    assert_eq!(told, (StatusCode::BAD_REQUEST, &json!("InvalidRequest")));
 }
 
 #[tokio::test]
@@ -193,8 +194,9 @@ async fn scopes_that_mean_nothing_are_refused() {
         );
     }
     let none = json!({"name": "ci", "scopes": []});
-    let (status, _) = ask(&admin, Method::POST, "/v1/tokens", none).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST);
+    let (status, error) = ask(&admin, Method::POST, "/v1/tokens", none).await;
+    let told = (status, &error["code"]);
+    assert_eq!(told, (StatusCode::BAD_REQUEST, &json!("InvalidRequest")));
 }
 
 #[tokio::test]

@@ -11,7 +11,8 @@ pub struct BlockInfo {
     /// The bytes of its content before compression, if anything refers to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
-    /// True if something refers to it, all nodes answered, and none has a good copy.
+    /// True if its content is gone: something refers to it, every node of the layout answered, and none has a
+    /// copy that can be read and is good. False also if a node did not answer: see `away` of the nodes.
     pub lost: bool,
     /// The objects and uploads that refer to it: `object photos/cat.jpg`. At most eight for each node.
     pub used_by: Vec<String>,

@@ -43,6 +43,7 @@ pub struct AbortedUploads {
 
 /// A name with a value.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NameValue {
     /// The name.
     pub name: String,
