@@ -15,9 +15,9 @@ from support.client import Client
 from support.server import wait_until
 
 pytestmark = pytest.mark.process
-# A bucket lies in 16 partitions, and a node purges 500 rows of one at a time: 12,000 are two rounds for each. `cargo xtask
+# A bucket lies in 16 partitions, and a node purges 500 rows of one at a time: 9,000 are two rounds for each. `cargo xtask
 # soak` stores 20,000.
-OBJECTS = int(os.environ.get("ARCHIPEL_TEST_OBJECTS", "12000"))
+OBJECTS = int(os.environ.get("ARCHIPEL_TEST_OBJECTS", "9000"))
 THREADS, WORKERS = 8, 3
 # Nodes move data in the time that clients leave. Clients without a rest would make a change take minutes.
 REST_S = 0.1
