@@ -65,6 +65,7 @@ def test_algorithms_that_contradict_or_do_not_exist(raw, s3, bucket, nothing_cha
             [("x-amz-sdk-checksum-algorithm", "SHA1"), of_crc32],
             [("x-amz-sdk-checksum-algorithm", "ROT13"), of_crc32],
             [("x-amz-sdk-checksum-algorithm", "SHA1")],
+            [("x-amz-sdk-checksum-algorithm", "CRC32"), ("x-amz-sdk-checksum-algorithm", "SHA1"), of_crc32],
             [("x-amz-checksum-rot13", "eA==")],
         ):
             answer(raw.put(bucket, "k", b"x", headers), 400, "InvalidRequest")
@@ -289,6 +290,11 @@ def test_attributes_refusals(raw, s3, bucket):
             asked = [("x-amz-object-attributes", names)]
             reply = answer(raw.request("GET", path, [("attributes", "")], asked), 400, "InvalidArgument")
         assert (reply.xml().findtext("ArgumentValue") or "") == wrong
+    for name in ("x-amz-max-parts", "x-amz-part-number-marker"):
+        with unchanged():
+            asked = [("x-amz-object-attributes", "ETag,ObjectParts"), (name, "two")]
+            reply = answer(raw.request("GET", path, [("attributes", "")], asked), 400, "InvalidArgument")
+        assert reply.xml().findtext("ArgumentName") == name
     ends = [("x-amz-object-attributes", "ETag,,")]
     assert answer(raw.request("GET", path, [("attributes", "")], ends), 200).xml().findtext("ETag")
     with refused(404, "NoSuchKey"):

@@ -45,6 +45,23 @@ def test_bad_directive(raw, bucket, nothing_changes):
         answer(raw.put(bucket, "b", b"", headers), 400, "InvalidArgument")
 
 
+def test_headers_of_the_other_copy_are_not_ignored(raw, s3, bucket, nothing_changes):
+    """A whole object instead of a range of it would be a surprise; parts have no metadata."""
+    raw.put(bucket, "a", b"0123456789")
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="b")["UploadId"]
+    part = [("partNumber", "1"), ("uploadId", upload)]
+    ranged, directive = ("x-amz-copy-source-range", "bytes=0-1"), ("x-amz-metadata-directive", "REPLACE")
+    source = ("x-amz-copy-source", object_path(bucket, "a"))
+    path = object_path(bucket, "b")
+    with nothing_changes():
+        for query, header in [((), ranged), (part, directive)]:
+            reply = answer(raw.request("PUT", path, query, [source, header]), 400, "InvalidArgument")
+            assert reply.xml().findtext("ArgumentName") == header[0]
+    absent(s3, bucket, "b")
+    answer(raw.request("PUT", path, part, [source, ranged]), 200)
+    answer(raw.request("PUT", path, (), [source, directive]), 200)
+
+
 def test_copy_to_itself(s3, bucket, nothing_changes):
     """Only with something changed; the content stays."""
     data = content(2 * MIB, "self")

@@ -104,6 +104,9 @@ def test_digests(raw, bucket, nothing_changes):
         error = told(raw.put(bucket, "k", b"a", [("Content-MD5", md5(b"b"))]), 400, "BadDigest")
         assert (error["ExpectedDigest"], error["CalculatedDigest"]) == (md5(b"b"), md5(b"a"))
         assert told(raw.put(bucket, "k", b"a", [("Content-MD5", "no")]), 400, "InvalidDigest")["Content-MD5"] == "no"
+        # One of them would be ignored.
+        twice = [("Content-MD5", md5(b"a")), ("Content-MD5", md5(b"b"))]
+        told(raw.put(bucket, "k", b"a", twice), 400, "InvalidDigest")
         signed, found = hashlib.sha256(b"b").hexdigest(), hashlib.sha256(b"a").hexdigest()
         error = told(raw.put(bucket, "k", b"a", payload_hash=signed), 400, "XAmzContentSHA256Mismatch")
         assert error["ClientComputedContentSHA256"] == signed

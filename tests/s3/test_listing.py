@@ -201,6 +201,21 @@ def test_nul_in_a_prefix_or_a_marker_of_uploads_is_in_no_key(s3, raw, bucket):
     assert listed(("key-marker", "a\0")) == ["a/b", "b"]
 
 
+@pytest.mark.parametrize("query", [[], [("list-type", "2")], [("versions", "")]])
+def test_unknown_attributes_are_refused(raw, bucket, query):
+    """Nothing is in an archive, so the only attribute that there is tells nothing."""
+    raw.put(bucket, "a", b"x")
+
+    def asked(*values):
+        headers = [("x-amz-optional-object-attributes", value) for value in values]
+        return raw.request("GET", f"/{bucket}", query, headers)
+
+    for values in [("Owner",), ("RestoreStatus,Owner",), ("RestoreStatus", "restorestatus")]:
+        answer(asked(*values), 400, "InvalidArgument")
+    reply = answer(asked("RestoreStatus"), 200)
+    assert [key.text for key in reply.xml().iter("Key")] == ["a"] and b"RestoreStatus" not in reply.body
+
+
 def test_missing_bucket(s3):
     with refused(404, "NoSuchBucket"):
         s3.list_objects(Bucket="no-such-bucket-here")

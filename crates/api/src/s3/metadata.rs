@@ -131,10 +131,13 @@ fn check_redirect(location: &str) -> S3Result<()> {
     let known = ["/", "http://", "https://"]
         .iter()
         .any(|prefix| location.starts_with(prefix));
-    if known && location.len() <= MAX_REDIRECT_BYTES {
-        Ok(())
-    } else {
+    if !known {
         Err(Code::InvalidRedirectLocation.into())
+    } else if location.len() > MAX_REDIRECT_BYTES {
+        let why = "The website redirect location must not be longer than 2048 bytes.";
+        Err(S3Error::new(Code::InvalidRedirectLocation, why))
+    } else {
+        Ok(())
     }
 }
 
@@ -254,6 +257,10 @@ mod tests {
         for value in ["x", "ftp://x", &format!("/{}", "x".repeat(2048))] {
             assert_eq!(of(value), refused, "{value}");
         }
+        let long = format!("/{}", "x".repeat(2048));
+        let pairs = [("x-amz-website-redirect-location", long.as_str())];
+        let error = of_headers(&headers(&pairs)).unwrap_err();
+        assert!(error.message().contains("2048"), "{}", error.message());
     }
 
     #[test]

@@ -39,16 +39,19 @@ pub struct Expected {
 /// Reads `Content-MD5`.
 ///
 /// # Errors
-/// [`Code::InvalidDigest`] if it is not 16 bytes in base64.
+/// [`Code::InvalidDigest`] if it is not 16 bytes in base64, or if there are several.
 pub fn content_md5(headers: &HeaderMap) -> S3Result<Option<[u8; 16]>> {
-    let Some(value) = headers.get("content-md5") else {
+    let mut values = headers.get_all("content-md5").iter();
+    let Some(value) = values.next() else {
         return Ok(None);
     };
     let text = value
         .to_str()
         .ok()
         .and_then(|t| BASE64.decode(t.trim()).ok());
-    let bytes = text.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+    let bytes = text
+        .and_then(|bytes| <[u8; 16]>::try_from(bytes).ok())
+        .filter(|_| values.next().is_none());
     let invalid = S3Error::new(
         Code::InvalidDigest,
         "The Content-MD5 you specified was invalid.",
@@ -82,13 +85,19 @@ impl Expected {
     /// Checks that the checksum whose algorithm a header announces is present.
     ///
     /// # Errors
-    /// [`Code::InvalidRequest`] if there is none, or if it is of another algorithm. For another
-    /// algorithm, AWS's reference of PutObject names `BadDigest`, but S3 answers `InvalidRequest`.
+    /// [`Code::InvalidRequest`] if there is none, if it is of another algorithm, or if several are
+    /// announced. For another algorithm, AWS's reference of PutObject names `BadDigest`, but S3
+    /// answers `InvalidRequest`.
     pub fn check_announced(&self, headers: &HeaderMap, name: &str) -> S3Result<()> {
-        let Some(value) = headers.get(name) else {
+        let mut values = headers.get_all(name).iter();
+        let Some(value) = values.next() else {
             return Ok(());
         };
-        let algorithm = value.to_str().ok().and_then(Algorithm::of_name);
+        let algorithm = value
+            .to_str()
+            .ok()
+            .and_then(Algorithm::of_name)
+            .filter(|_| values.next().is_none());
         let why = match (algorithm, self.algorithm()) {
             (Some(_), None) => format!(
                 "{name} specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found."

@@ -27,6 +27,7 @@ const MAX_PARTS: u64 = 1000;
 /// Answers GetObjectAttributes.
 pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let asked = asked(call)?;
+    let page = page(call)?;
     let mut reader = on.open(call).await?;
     sse::unlock(call, &mut reader)?;
     let head = reader.metadata();
@@ -48,7 +49,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
         xml.close();
     }
     if has("ObjectParts") && head.parts > 0 {
-        write_parts(call, &mut xml, head, reader.parts())?;
+        write_parts(&mut xml, head, reader.parts(), page);
     }
     if has("StorageClass") {
         xml.text("StorageClass", metadata::storage_class(&head.headers));
@@ -102,28 +103,32 @@ fn without_count(checksum: &Checksum) -> Checksum {
 
 /// Writes the number of parts, and the parts themselves where their checksums make that of the
 /// object: S3 lists no others.
-fn write_parts(
-    call: &Call<'_>,
-    xml: &mut Writer,
-    head: &ObjectHead,
-    parts: &[PartInfo],
-) -> S3Result<()> {
-    let marker = number(call, "x-amz-part-number-marker")?.unwrap_or(0);
-    let limit = number(call, "x-amz-max-parts")?
-        .unwrap_or(MAX_PARTS)
-        .min(MAX_PARTS);
+fn write_parts(xml: &mut Writer, head: &ObjectHead, parts: &[PartInfo], page: Page) {
     let kind = head.checksum.as_ref().map(|checksum| checksum.kind);
     xml.open("ObjectParts");
     xml.value("PartsCount", head.parts);
     if kind == Some(ChecksumKind::Composite) {
-        write_page(xml, parts, marker, limit);
+        write_page(xml, parts, page);
     }
     xml.close();
-    Ok(())
 }
 
-/// Writes up to `limit` parts behind the one with the number `marker`.
-fn write_page(xml: &mut Writer, parts: &[PartInfo], marker: u64, limit: u64) {
+/// The parts to list: up to `limit` behind the one with the number `marker`.
+struct Page {
+    marker: u64,
+    limit: u64,
+}
+
+/// Returns the page that is asked for. It must be one also if the object has no parts to list.
+fn page(call: &Call<'_>) -> S3Result<Page> {
+    let limit = number(call, "x-amz-max-parts")?.unwrap_or(MAX_PARTS);
+    Ok(Page {
+        marker: number(call, "x-amz-part-number-marker")?.unwrap_or(0),
+        limit: limit.min(MAX_PARTS),
+    })
+}
+
+fn write_page(xml: &mut Writer, parts: &[PartInfo], Page { marker, limit }: Page) {
     let numbered = (1u64..).zip(parts).filter(|(number, _)| *number > marker);
     let shown: Vec<_> = numbered.take(limit as usize).collect();
     let last = shown.last().map_or(marker, |(number, _)| *number);

@@ -31,6 +31,12 @@ use crate::s3::xml::Writer;
 /// The header that names the version which was copied.
 pub const SOURCE_VERSION: &str = "x-amz-copy-source-version-id";
 
+/// The header that names a range of the source. Only parts are copied from ranges.
+pub const SOURCE_RANGE: &str = "x-amz-copy-source-range";
+
+/// The header that says where the metadata come from. Parts have none.
+pub const METADATA_DIRECTIVE: &str = "x-amz-metadata-directive";
+
 /// The source of a copy, which this caller may read.
 pub struct CopySource {
     /// The object that is read.
@@ -85,8 +91,21 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     }
 }
 
+/// Refuses a header that only the other kind of copy has, and that this one would ignore.
+///
+/// # Errors
+/// [`Code::InvalidArgument`], as in S3.
+pub fn refuse_header(call: &Call<'_>, name: &str) -> S3Result<()> {
+    let why = "The specified header is not valid in this context";
+    match call.header(name)? {
+        Some(value) => Err(S3Error::argument(name, value, why)),
+        None => Ok(()),
+    }
+}
+
 /// Answers CopyObject.
 pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    refuse_header(call, SOURCE_RANGE)?;
     let replaces = replaces_metadata(call)?;
     let new_tags = match tagging::replaces(call.headers)? {
         true => Some(tagging::of_headers(call.headers)?),
@@ -229,7 +248,7 @@ fn copy_result(copied: &ObjectHead) -> Writer {
 }
 
 fn replaces_metadata(call: &Call<'_>) -> S3Result<bool> {
-    let name = "x-amz-metadata-directive";
+    let name = METADATA_DIRECTIVE;
     match call.header(name)? {
         None | Some("COPY") => Ok(false),
         Some("REPLACE") => Ok(true),

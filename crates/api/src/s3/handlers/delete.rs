@@ -33,11 +33,8 @@ const CONCURRENCY: usize = MAX_KEYS;
 pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_delete(call.headers)?;
     let governance = governance_of(call, on)?;
-    let deleted = match delete_as(call.model, on, condition, governance).await {
-        Err(Error::NoSuchKey) if is_deleted(call, on).await => Err(Error::PreconditionFailed),
-        deleted => deleted,
-    };
-    let deleted = deleted.map_err(|error| on.missing(call, error))?;
+    let tag = single_header(call.headers, "if-match")?;
+    let deleted = delete_if(call, on, tag, condition, governance).await?;
     let mut answer = respond::empty(StatusCode::NO_CONTENT);
     if deleted.is_marker {
         respond::set(&mut answer, "x-amz-delete-marker", "true")?;
@@ -51,12 +48,29 @@ pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Resu
     Ok(answer)
 }
 
-/// Returns true if a delete marker fails the condition "*". S3 documents another error than for a
-/// key without versions.
+/// Deletes the object, or the version that the request names, under the condition that `tag` sets.
+async fn delete_if(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    tag: Option<&str>,
+    condition: Condition,
+    governance: Governance,
+) -> S3Result<Deleted> {
+    let any = tag == Some("*") && on.named_version().is_none();
+    let deleted = match delete_as(call.model, on, condition, governance).await {
+        Err(Error::NoSuchKey) if any && Box::pin(is_deleted(call, on)).await => {
+            Err(Error::PreconditionFailed)
+        }
+        deleted => deleted,
+    };
+    deleted.map_err(|error| on.missing(call, error))
+}
+
+/// Returns true if the current version is a delete marker. If it fails the condition "*", S3
+/// documents another error than for a key without versions.
 async fn is_deleted(call: &Call<'_>, on: &Authorised<OnObject>) -> bool {
-    let asks = single_header(call.headers, "if-match").is_ok_and(|tag| tag == Some("*"));
     let head = call.model.head_object(on.bucket(), on.key());
-    asks && on.named_version().is_none() && matches!(head.await, Err(Error::Deleted(_)))
+    matches!(head.await, Err(Error::Deleted(_)))
 }
 
 /// Deletes the object, or the version that the request names.
@@ -257,8 +271,8 @@ async fn try_delete(call: &Call<'_>, permitted: &Permitted, entry: &Entry) -> S3
         Some(etag) => precondition::if_match_condition(etag),
         None => Condition::Always,
     };
-    let deleted = delete_as(call.model, on, condition, *governance).await;
-    deleted.map_err(|error| on.missing(call, error))
+    let tag = entry.etag.as_deref();
+    delete_if(call, on, tag, condition, *governance).await
 }
 
 fn write_deleted(xml: &mut Writer, entry: &Entry, deleted: &Deleted) {

@@ -24,6 +24,26 @@ pub fn count_parameter(
     }
 }
 
+/// The header that asks for more about each object of a listing.
+const ATTRIBUTES: &str = "x-amz-optional-object-attributes";
+
+/// Refuses a request for unknown attributes. The known one tells of restores from an archive: no
+/// object has it.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](crate::s3::error::Code::InvalidArgument).
+pub fn check_attributes(call: &Call<'_>) -> S3Result<()> {
+    for value in call.headers.get_all(ATTRIBUTES) {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let mut names = text.split(',').map(str::trim);
+        if let Some(name) = names.find(|name| !["", "RestoreStatus"].contains(name)) {
+            let why = "Invalid attribute name specified.";
+            return Err(S3Error::argument(ATTRIBUTES, name, why));
+        }
+    }
+    Ok(())
+}
+
 /// The encoding of names in a listing.
 #[derive(Clone, Copy)]
 pub struct Encoding {

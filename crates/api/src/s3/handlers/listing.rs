@@ -4,7 +4,7 @@ use archipel_model::{ListEntry, ListQuery, Listing, ObjectHead};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::encoding::{Encoding, count_parameter};
+use super::encoding::{Encoding, check_attributes, count_parameter};
 use crate::s3::auth::{Authorised, OnBucket};
 use crate::s3::call::Call;
 use crate::s3::checksum;
@@ -37,6 +37,7 @@ impl<'a> Page<'a> {
         after: Option<&str>,
     ) -> S3Result<Page<'a>> {
         let query = &call.target.query;
+        check_attributes(call)?;
         let limit = count_parameter(call, "max-keys", MAX_KEYS, MAX_KEYS)?;
         let encoding = Encoding::of(call)?;
         let prefix = query.single("prefix")?.unwrap_or_default();

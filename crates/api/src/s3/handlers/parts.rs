@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use archipel_model::{MAX_PART_NUMBER, Part, PartMeta, PartWriter, Upload};
 
-use super::copy::{SOURCE_VERSION, check_source_size, open_source};
+use super::copy::{
+    METADATA_DIRECTIVE, SOURCE_RANGE, SOURCE_VERSION, check_source_size, open_source, refuse_header,
+};
 use super::put::{check_size, stored};
 use super::uploads::upload_id;
 use super::{set_version_in, write_part_checksum};
@@ -121,6 +123,7 @@ fn check_algorithm(upload: &Upload, expected: &Expected) -> S3Result<()> {
 
 /// Answers UploadPartCopy.
 pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    refuse_header(call, METADATA_DIRECTIVE)?;
     let number = part_number(call)?;
     let upload = to_write(call, on).await?;
     let key = sse::of_part(call, on, &upload).await?;
@@ -158,7 +161,7 @@ fn copy_result(part: &Part) -> Writer {
 
 /// Returns the range that is copied: it must lie within the source.
 fn copied_range(call: &Call<'_>, size: u64) -> S3Result<Range<u64>> {
-    let name = "x-amz-copy-source-range";
+    let name = SOURCE_RANGE;
     let range = match call.header(name)? {
         None => 0..size,
         Some(text) => {

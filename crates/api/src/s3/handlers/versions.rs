@@ -2,7 +2,7 @@
 
 use archipel_model::{GivenVersion, VersionEntry, VersionListing, VersionQuery};
 
-use super::encoding::{Encoding, count_parameter};
+use super::encoding::{Encoding, check_attributes, count_parameter};
 use super::listing::{ENTRY_BYTES, MAX_KEYS, write_fields};
 use crate::s3::auth::{Authorised, OnBucket};
 use crate::s3::call::{Call, version_of};
@@ -15,6 +15,7 @@ use crate::s3::xml::Writer;
 /// `null`.
 pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let query = &call.target.query;
+    check_attributes(call)?;
     let key_marker = query.single_text("key-marker")?;
     let version_marker = query.single("version-id-marker")?;
     if version_marker == Some("") {

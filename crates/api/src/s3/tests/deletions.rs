@@ -183,6 +183,8 @@ async fn the_condition_that_there_is_an_object_needs_no_right_to_read() {
     assert_eq!(reply.element("Code").as_deref(), Some("AccessDenied"));
     assert_eq!(delete("*").await.status, 204);
     delete("*").await.is(412, "PreconditionFailed");
+    let reply = many("*").await.ok();
+    assert_eq!(reply.element("Code").as_deref(), Some("PreconditionFailed"));
     s3.put("/bucket/k", "x").await.ok();
     let reply = many("*").await.ok();
     assert_eq!(reply.element("Code"), None, "{}", reply.text());
