@@ -98,11 +98,16 @@ impl Failure {
         }
     }
 
+    /// Returns true if a person ended a wait.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Failure::Own { code, .. } if *code == INTERRUPTED)
+    }
+
     /// Returns the exit status of a command that ends with it.
     pub fn exit(&self) -> ExitCode {
-        match self {
-            Failure::Own { code, .. } if *code == INTERRUPTED => ExitCode::from(INTERRUPTED_STATUS),
-            _ => ExitCode::FAILURE,
+        match self.is_interrupted() {
+            true => ExitCode::from(INTERRUPTED_STATUS),
+            false => ExitCode::FAILURE,
         }
     }
 

@@ -148,5 +148,10 @@ fn ask<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failur
         .enable_all()
         .build()
         .map_err(|error| Failure::new(error.to_string()))?;
-    runtime.block_on(command)
+    let done = runtime.block_on(command);
+    if matches!(&done, Err(failure) if failure.is_interrupted()) {
+        // To drop it would wait for a look-up of a name, which no second Ctrl-C could end.
+        runtime.shutdown_background();
+    }
+    done
 }

@@ -129,7 +129,7 @@ impl NodeView {
         status
     }
 
-    /// Returns the disks, and asks for each that takes no new blocks if it is empty.
+    /// Returns the disks, and asks for each that takes no new blocks if it is known to be empty.
     async fn disks(&self) -> Result<Vec<DiskStatus>, Error> {
         let blocks = self.store.blocks();
         let mut shown = Vec::new();
@@ -138,7 +138,7 @@ impl NodeView {
                 DiskState::Active => false,
                 DiskState::Draining | DiskState::Failed => {
                     let (asked, number) = (blocks.clone(), disk.id);
-                    let is_empty = move || asked.is_disk_empty(number);
+                    let is_empty = move || asked.is_disk_known_empty(number);
                     blocks.pool().run(is_empty).await?
                 }
             };

@@ -112,8 +112,8 @@ Examples:
 
 Exit status: 0 for success; 1 if the command failed, or found what it looks for to be wrong; 2 for a
 wrong command line, and of verify if a part could not be checked or it was stopped; 130 if Ctrl-C
-ended a wait, while the work goes on. Errors are texts on standard error; with --json they are problem
-documents with a code and a detail.";
+ended a wait, while the work goes on. Errors are texts on standard error; with --json they are
+problem documents with a code and a detail.";
 
 /// The commands.
 #[derive(Subcommand)]

@@ -33,7 +33,9 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
         None => (client.get("/v1/repair").await?, Vec::new()),
         Some(Command::Blocks { rate }) => {
             let rate = rate.map(scrub::bytes_a_second);
-            attended(GOES_ON, blocks(&client, RepairBlocks { rate })).await?
+            let ask = RepairBlocks { rate };
+            let started: RepairInfo = client.post("/v1/repair/blocks", &ask).await?;
+            attended(GOES_ON, blocks(&client, &started)).await?
         }
     };
     if target.json {
@@ -58,17 +60,19 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
     }
 }
 
-/// Starts a scrub on all nodes and waits until everything was read and repaired as far as possible.
+/// Waits until all nodes have read everything since `started`, and repaired it as far as possible.
 /// Returns the state then, and the nodes that have not read everything.
-async fn blocks(client: &Client, ask: RepairBlocks) -> Result<(RepairInfo, Vec<String>), Failure> {
-    let started: RepairInfo = client.post("/v1/repair/blocks", &ask).await?;
+async fn blocks(
+    client: &Client,
+    started: &RepairInfo,
+) -> Result<(RepairInfo, Vec<String>), Failure> {
     let (mut info, mut missed) = (started.clone(), BTreeMap::new());
     let mut progress = Progress::new();
     loop {
         let now = Instant::now();
         note_missed(&info, &mut missed, now);
         let mut nodes = info.nodes.iter();
-        if !nodes.any(|node| is_busy(node, &started, &missed, now)) {
+        if !nodes.any(|node| is_busy(node, started, &missed, now)) {
             break;
         }
         progress.show(&progress_line(&info));
@@ -76,7 +80,7 @@ async fn blocks(client: &Client, ask: RepairBlocks) -> Result<(RepairInfo, Vec<S
         info = client.get("/v1/repair").await?;
     }
     progress.end();
-    let not_read = not_read(&started, &info);
+    let not_read = not_read(started, &info);
     Ok((info, not_read))
 }
 

@@ -29,18 +29,22 @@ const GOES_ON: &str = "the verification goes on in the background: archipel oper
 const UNCHECKED: u8 = 2;
 
 /// Returns the exit status of a verification: 0 if all is well, 1 if there are problems, 2 if a
-/// part could not be checked.
+/// part could not be checked, and that of Ctrl-C if it ended the wait.
 pub fn exit(result: Result<ExitCode, Failure>) -> ExitCode {
     result.unwrap_or_else(|failure| {
         failure::print(&failure);
-        ExitCode::from(UNCHECKED)
+        match failure.is_interrupted() {
+            true => failure.exit(),
+            false => ExitCode::from(UNCHECKED),
+        }
     })
 }
 
 /// Verifies the cluster and shows the result.
 pub async fn run(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let client = args.target.client()?;
-    let info = attended(GOES_ON, follow(&client, args.deep)).await?;
+    let started = start(&client, args.deep).await?;
+    let info = attended(GOES_ON, follow(&client, started)).await?;
     if args.target.json {
         table::print_json(&info)?
     } else {
@@ -59,17 +63,20 @@ fn code(info: &VerifyInfo) -> u8 {
     }
 }
 
-async fn follow(client: &Client, deep: bool) -> Result<VerifyInfo, Failure> {
-    let started = client.post("/v1/verify", &StartVerify { deep }).await;
-    let mut info: VerifyInfo = match started {
-        Ok(info) => info,
-        // If a verification is already running, it is followed.
+/// Starts a verification. If one is already running, it is followed.
+async fn start(client: &Client, deep: bool) -> Result<VerifyInfo, Failure> {
+    match client.post("/v1/verify", &StartVerify { deep }).await {
+        Ok(info) => Ok(info),
         Err(failure) => match client.get::<VerifyInfo>("/v1/verify").await {
-            Ok(info) if info.began_ms > 0 && info.ended_ms == 0 && info.deep >= deep => info,
-            _ => return Err(failure),
+            Ok(info) if info.began_ms > 0 && info.ended_ms == 0 && info.deep >= deep => Ok(info),
+            _ => Err(failure),
         },
-    };
-    let mut progress = Progress::new();
+    }
+}
+
+/// Returns the result once the verification is over.
+async fn follow(client: &Client, started: VerifyInfo) -> Result<VerifyInfo, Failure> {
+    let (mut info, mut progress) = (started, Progress::new());
     while info.ended_ms == 0 {
         progress.show(&line(&info));
         tokio::time::sleep(LOOK).await;

@@ -60,6 +60,19 @@ impl Blocks {
         // As in a freeing pass: the view of the index first, then the pin table, out of which no other pass
         // takes records meanwhile. A record that a row refers to or releases just now is in one of the two.
         let _only = self.reclaiming.lock();
+        self.needs_none_on(disk)
+    }
+
+    /// Returns true if [`is_disk_empty`](Blocks::is_disk_empty) is known to be true. It waits for no
+    /// freeing pass, which may take long: while one runs, the answer is not known.
+    pub fn is_disk_known_empty(&self, disk: u16) -> Result<bool> {
+        match self.reclaiming.try_lock() {
+            Some(_only) => self.needs_none_on(disk),
+            None => Ok(false),
+        }
+    }
+
+    fn needs_none_on(&self, disk: u16) -> Result<bool> {
         Ok(!self.names_disk(disk)? && !self.pin_table.has_on(disk))
     }
 

@@ -19,7 +19,7 @@ pub(super) fn of(
     let new = new.filter(|(node, role)| current.role_of(node) != Some(*role));
     new.flat_map(|(node, role)| {
         [
-            silence(node, known),
+            silence(role, known),
             capacity(role, announced),
             zone(node, role, staged, current),
         ]
@@ -28,12 +28,13 @@ pub(super) fn of(
     .collect()
 }
 
-/// Warns of a node that does not answer: it may be one that an operator has just removed.
-fn silence(node: &NodeId, known: &[NodeInfo]) -> Option<String> {
-    let id = node.to_string();
+/// Warns of a node that does not answer: it may be one that an operator has just removed. A gateway
+/// holds no copies.
+fn silence(role: &Role, known: &[NodeInfo]) -> Option<String> {
+    let id = role.store.node.to_string();
     let known = known.iter().find(|known| known.id == id)?;
-    (!known.state.answers()).then(|| {
-        let (short, state) = (node.short(), known.state.name());
+    (role.capacity_bytes > 0 && !known.state.answers()).then(|| {
+        let (short, state) = (role.store.node.short(), known.state.name());
         format!(
             "warning: node {short} does not answer ({state}): what is placed on it lacks a copy until it does"
         )
@@ -126,6 +127,7 @@ mod tests {
         let gone = warnings(&two, NodeState::Gone);
         let told = format!("warning: node {short} does not answer (gone)");
         assert!(gone.len() == 1 && gone[0].starts_with(&told), "{gone:?}");
+        assert!(warnings(&role(2, "oslo", 0), NodeState::Gone).is_empty());
         let large = warnings(&role(2, "oslo", 1 << 50), NodeState::Alive);
         let told = format!("node {short} gets data for 1.0 PiB, and its disks hold 4.0 GiB");
         assert!(large.len() == 1 && large[0].contains(&told), "{large:?}");

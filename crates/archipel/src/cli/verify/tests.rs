@@ -1,8 +1,11 @@
 //! Tests of the result of a verification.
 
+use std::process::ExitCode;
+
 use archipel_api::admin::types::{VerifyInfo, VerifyNode};
 
-use super::{UNCHECKED, code, verdict};
+use super::{UNCHECKED, code, exit, verdict};
+use crate::client::Failure;
 
 fn info(problems: u64, away: bool) -> VerifyInfo {
     let node = VerifyNode {
@@ -37,4 +40,12 @@ fn exit_status_distinguishes_problems_from_unchecked_parts() {
     assert!(verdict(&info(0, false)).starts_with("no problems:"));
     assert!(verdict(&moving).contains("1 check could not be done"));
     assert!(verdict(&info(2, false)).starts_with("found 2 problems;"));
+}
+
+#[test]
+fn ctrl_c_has_its_own_exit_status() {
+    let status = |failure| format!("{:?}", exit(Err(failure)));
+    let of = |status: u8| format!("{:?}", ExitCode::from(status));
+    assert_eq!(status(Failure::interrupted("it goes on")), of(130));
+    assert_eq!(status(Failure::new("no server".into())), of(UNCHECKED));
 }

@@ -34,3 +34,15 @@ async fn a_block_that_goes_from_an_upload_to_a_row_keeps_its_disk() {
     assert_eq!(blocks.pinned(), 0);
     assert!(!blocks.is_disk_empty(1).unwrap());
 }
+
+/// A status that waited for a freeing pass would hold a thread of the pool for as long.
+#[tokio::test]
+async fn what_is_known_is_told_while_blocks_are_freed() {
+    let (engine, disk) = (Arc::new(MemoryEngine::new()), Arc::new(MemoryDisk::new()));
+    let blocks = open_on(Hooked::new(&engine), disk, Pool::inline(), Start::Clean);
+    blocks.set_draining(1, true).unwrap();
+    let freeing = blocks.reclaiming.lock();
+    assert!(!blocks.is_disk_known_empty(1).unwrap());
+    drop(freeing);
+    assert!(blocks.is_disk_known_empty(1).unwrap());
+}
