@@ -25,13 +25,17 @@ pub enum Program {
     Sim,
 }
 
-/// Makes a command of cargo compile the crates of this workspace with clippy, which compiles as
-/// rustc does and tells its lints, too; warnings are errors. So nothing is checked a second time.
+/// Makes a command of cargo compile the tests of this workspace with clippy, which compiles as rustc
+/// does and tells its lints, too; warnings are errors. So nothing is checked a second time. Code that
+/// is in no test, such as examples, is linted by `cargo xtask check` alone.
 ///
-/// Clippy leaves out the optimisations of MIR, so such a build is for tests only.
+/// Such a build is for tests only.
 pub fn linted(cargo: &mut Command) -> &mut Command {
     cargo
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env(
+            "RUSTC_WORKSPACE_WRAPPER",
+            root().join("tools/compile-for-tests"),
+        )
         // As `cargo clippy -- -D warnings` hands its arguments over.
         .env(
             "CLIPPY_ARGS",
