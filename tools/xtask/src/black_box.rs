@@ -25,9 +25,9 @@ pub enum Program {
     Sim,
 }
 
-/// Makes a command of cargo compile the tests of this workspace with clippy, which compiles as rustc
-/// does and tells its lints, too; warnings are errors. So nothing is checked a second time. Code that
-/// is in no test, such as examples, is linted by `cargo xtask check` alone.
+/// Makes a command of cargo tell the lints of clippy while it compiles the crates of this workspace;
+/// warnings are errors. So nothing is checked a second time. `tools/compile-for-tests` says which
+/// compiler gets what.
 ///
 /// Such a build is for tests only.
 pub fn linted(cargo: &mut Command) -> &mut Command {

@@ -66,7 +66,7 @@ const CHECKS: &[Step] = &[
 const TESTS: &[Step] = &[
     Step {
         name: "test",
-        about: "lints of all tests and what they hold; unit, property and conformance tests",
+        about: "lints, as in `cargo xtask check`; unit, property and conformance tests",
         run: || {
             let all = ["test", "--workspace", "--locked"];
             let how = ["--profile", PROFILE, "--quiet", "--no-fail-fast"];
