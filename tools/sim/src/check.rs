@@ -20,7 +20,7 @@ pub struct Args {
     /// Also explore the large scenarios, and take more walks: 40 minutes on two cores
     #[arg(long)]
     large: bool,
-    /// Explore and walk an eighth as far. Mutants are sought as far as ever
+    /// Explore and walk a twelfth as far. Mutants are sought as far as ever
     #[arg(long, conflicts_with = "large")]
     brief: bool,
     /// Explore only scenarios whose name contains this text
@@ -32,8 +32,8 @@ pub struct Args {
     /// Check only this mutant
     #[arg(long)]
     mutant: Option<String>,
-    /// Explore at most about this many steps of each scenario, six times as many with --large, an
-    /// eighth with --brief (0: all)
+    /// Explore at most about this many steps of each scenario, six times as many with --large, a
+    /// twelfth with --brief (0: all)
     #[arg(long, default_value_t = 8_000_000)]
     states: usize,
     /// Fail if the exploration of a scenario was cut off. Without this option the verdict only
@@ -47,7 +47,7 @@ impl Args {
     fn effort(&self, usual: usize) -> usize {
         match (self.large, self.brief) {
             (true, _) => 6 * usual,
-            (_, true) => usual.div_ceil(8),
+            (_, true) => usual.div_ceil(12),
             _ => usual,
         }
     }

@@ -11,10 +11,10 @@ pub struct CheckArgs {
     /// Also explore the large scenarios, and walk further: 40 minutes on two cores
     #[arg(long)]
     large: bool,
-    /// Explore and walk an eighth as far, and seek mutants as far as ever: what `ci` does
+    /// Explore and walk a twelfth as far, and seek mutants as far as ever: what `ci` does
     #[arg(long, conflicts_with = "large")]
     brief: bool,
-    /// Explore at most about this many steps of each small scenario, six times as many with --large, an eighth
+    /// Explore at most about this many steps of each small scenario, six times as many with --large, a twelfth
     /// with --brief (0: all)
     #[arg(long, value_name = "STEPS")]
     states: Option<u64>,

@@ -184,7 +184,12 @@ impl Told {
             (Call::Put { expected, .. }, _)
                 if expected.is_some_and(|it| it != state.current().map(|(_, value)| value)) =>
             {
-                None
+                return match (call, reply) {
+                    (Call::Put { value, .. }, None) if state.met.contains(&value) => {
+                        self.kept_late(state, value)
+                    }
+                    _ => Vec::new(),
+                };
             }
             (Call::Put { value, .. }, Some(Reply::Made(id))) => state.with(id, Some(value)),
             (Call::Put { value, .. }, None) => return self.after_lost_put(state, value, is_early),
@@ -231,6 +236,32 @@ impl Told {
             }),
         };
         one.into_iter().collect()
+    }
+
+    /// Returns the state with the lost writes among these whose conditions hold now noted as such. Only a version with an id
+    /// is kept beside others.
+    pub fn met_by(&self, state: &State, calls: impl Iterator<Item = Call>) -> State {
+        let mut next = state.clone();
+        let current = state.current().map(|(_, value)| value);
+        next.met.extend(calls.filter_map(|call| match call {
+            Call::Put { value, expected } if expected == Some(current) => {
+                self.is_kept(value).then_some(value)
+            }
+            _ => None,
+        }));
+        next
+    }
+
+    fn is_kept(&self, value: u32) -> bool {
+        let id = self.ids.get(&value);
+        id.is_some_and(|id| *id != VersionId::Null)
+    }
+
+    /// Returns the states that a put without an answer may leave if its condition held only earlier.
+    fn kept_late(&self, state: &State, value: u32) -> Vec<State> {
+        let id = self.ids.get(&value);
+        let kept = id.and_then(|id| state.with_late(*id, value));
+        kept.into_iter().collect()
     }
 
     /// Returns the states that a put without an answer may leave: its version is current, or kept.

@@ -84,7 +84,7 @@ struct Search {
 
 impl Search {
     /// Returns true if the rest can be placed.
-    fn go_on(&mut self, mut placed: Placed, state: State) -> bool {
+    fn go_on(&mut self, mut placed: Placed, mut state: State) -> bool {
         let available = loop {
             let Some(available) = self.available(&placed) else {
                 return true;
@@ -98,6 +98,9 @@ impl Search {
                 None => break available,
             }
         };
+        let lost = available.iter().map(|event| self.history[*event]);
+        let lost = lost.filter(|event| event.reply.is_none());
+        state = self.told.met_by(&state, lost.map(|event| event.call));
         let seen = self.canonical(&placed, &state);
         if self.tried.len() >= MAX_STATES || !self.tried.insert((placed, seen)) {
             return false;

@@ -1,6 +1,8 @@
 //! The state of the [reference model](super::reference): the versions of a key, and what changes
 //! them.
 
+use std::collections::BTreeSet;
+
 use archipel_base::Stamp;
 use archipel_model::VersionId;
 
@@ -35,6 +37,9 @@ pub(super) struct State {
     pub mode: Mode,
     /// The versions.
     pub versions: Vec<Version>,
+    /// The numbers of lost writes whose conditions held at some time. A minority may have such a write: it can show later, beside
+    /// the current version, when its condition no longer holds.
+    pub met: BTreeSet<u32>,
 }
 
 impl State {
@@ -43,6 +48,7 @@ impl State {
         State {
             mode: Mode::Never,
             versions: Vec::new(),
+            met: BTreeSet::new(),
         }
     }
 
@@ -139,6 +145,17 @@ impl State {
             written.aside = true;
         }
         self
+    }
+
+    /// Returns the state if a lost write shows only now that newer versions are there: it is beside them, as old as its id.
+    pub fn with_late(&self, id: VersionId, value: u32) -> Option<State> {
+        let mut next = self.with(id, Some(value))?.kept_aside();
+        let late = next.versions.pop()?;
+        let is_newer = |version: &Version| version.id != VersionId::Null && version.id > id;
+        let newer = next.versions.iter().position(is_newer);
+        let place = newer.unwrap_or(next.versions.len());
+        next.versions.insert(place, late);
+        Some(next)
     }
 
     /// Returns one state for all that nothing can tell apart without deletions of versions: only

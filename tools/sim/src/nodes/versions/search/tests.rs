@@ -296,6 +296,28 @@ fn a_lost_write_may_be_kept_beside_the_current_version() {
     assert!(!is_possible(&never_met), "its condition was never met");
 }
 
+/// A minority has a write without an answer. Another write does not see it and takes effect. A majority knows nothing of the
+/// lost write until replicas are compared, when its condition no longer holds.
+#[test]
+fn a_lost_write_may_show_when_its_condition_no_longer_holds() {
+    let if_none = |value| Call::Put {
+        value,
+        expected: Some(None),
+    };
+    let lost = (if_none(2), None);
+    let absent = (Call::Retain(id(2), 9), Some(Reply::Absent));
+    let kept = finds(id(2), Some((Some(2), false)));
+    let shows = |all: &[(Call, Option<Reply>)]| is_possible(&[&[ENABLE][..], all].concat());
+    assert!(shows(&[lost, put(3, id(3)), absent, kept]));
+    assert!(shows(&[lost, put(3, id(3)), kept]));
+    assert!(!shows(&[put(3, id(3)), lost, absent, kept]));
+    assert!(!shows(&[lost, put(3, id(3)), kept, finds(id(2), None)]));
+    let deletes = |n| (Call::DeleteVersion(id(n)), Some(Reply::Done));
+    let late = [lost, put(3, id(3)), put(4, id(4)), absent, kept, deletes(4)];
+    assert!(shows(&[&late[..], &[sees(Some((id(3), 3)))]].concat()));
+    assert!(!shows(&[&late[..], &[sees(Some((id(2), 2)))]].concat()));
+}
+
 /// The first write of a key is lost, and so is a write of the null version from before versions
 /// were enabled.
 #[test]
