@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,10 +30,19 @@ def three(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def sdk(tmp_path_factory):
-    """The SDK, installed with pip from its folder into a folder of its own."""
-    folder = tmp_path_factory.mktemp("sdk")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), str(ROOT / "sdk/python")]
-    subprocess.run(command, check=True, timeout=300)
+    """The SDK, installed with pip from its folder into a folder that all processes of a run share."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    folder = root / "sdk"
+    with open(root / "sdk.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            new = root / "sdk.new"
+            shutil.rmtree(new, ignore_errors=True)
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(new), str(ROOT / "sdk/python")]
+            subprocess.run(command, check=True, timeout=300)
+            new.rename(folder)
     sys.path.insert(0, str(folder))
     import archipel_admin
 

@@ -46,7 +46,7 @@ def metrics(three, sdk) -> str:
     with sdk.Archipel(socket=node["admin"]) as admin:
         # The counts of a request follow its answer.
         assert wait_until(lambda: 'operation="GetObject"' in admin.metrics(), 20)
-        assert wait_until(lambda: "archipel_bucket_quota_bytes{" in admin.metrics(), 150)
+        assert wait_until(lambda: "archipel_bucket_quota_bytes{" in admin.metrics(), 150, every_s=1)
         return admin.metrics()
 
 

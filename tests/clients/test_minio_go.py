@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from support import go
 from support.tools import run
 
 PROJECT = Path(__file__).with_name("minio_go")
@@ -27,9 +28,8 @@ def test_examples_of_its_documentation(server):
         "ARCHIPEL_TEST_ACCESS_KEY": server.access_key,
         "ARCHIPEL_TEST_SECRET_KEY": server.secret_key,
         "ARCHIPEL_TEST_REGION": server.region,
-        "GOFLAGS": "-mod=readonly",
-        "GOTOOLCHAIN": "local",
+        **go.ENVIRONMENT,
     }
-    done = run(["go", "test", "-count=1", "-v", "./..."], environment, cwd=PROJECT, timeout=1200)
+    done = run(go.test_command(), environment, cwd=PROJECT, timeout=1200)
     passed = {line.split()[2] for line in done.stdout.decode().splitlines() if line.startswith("--- PASS: ")}
     assert passed == TESTS

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.go import OF_ANOTHER_MODULE
 from support.server import binary
 
 CHART = Path(__file__).resolve().parents[2] / "packaging/helm/archipel"
@@ -29,7 +30,7 @@ def renderer(tmp_path_factory) -> Path:
         pytest.skip("missing: go (apt-get install golang-go)")
     folder = tmp_path_factory.mktemp("render")
     command = [go, "build", "-o", str(folder / "render"), "."]
-    env = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+    env = {**os.environ, **OF_ANOTHER_MODULE, "GOPROXY": "off"}
     done = subprocess.run(command, cwd=RENDERER, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder / "render"

@@ -6,7 +6,7 @@ from support.client import Client
 from support.expect import answer
 
 CLIENTS = 50
-ROUNDS = 200
+ROUNDS = 100
 
 
 def race(server, credentials, rounds: int, attempt) -> list[list[tuple[int, bytes]]]:
@@ -37,7 +37,7 @@ def race(server, credentials, rounds: int, attempt) -> list[list[tuple[int, byte
 
 
 def test_put_if_absent_has_one_winner(server, credentials, raw, bucket):
-    """50 clients, 200 rounds: one 200 each, all others 412, and the winner's content stays."""
+    """50 clients, 100 rounds: one 200 each, all others 412, and the winner's content stays."""
 
     def attempt(client, number, me):
         mine = f"round {number} client {me}".encode()

@@ -75,6 +75,8 @@ def head_of(client, bucket, kind: str, number: int) -> bytes:
 # The other nodes have to do with content only.
 UPLOADS = [(1, kind) for kind in ("plain", "unsigned chunk", "signed chunk", "document", "anonymous form", "xml")]
 UPLOADS += [(3, "plain"), (3, "signed chunk")]
+# The least and the most that a node does for content.
+SLOW, SLOW_NAMES = [(1, []), (3, SSE)], ["one node, plain", "three nodes, encrypted"]
 
 
 @pytest.mark.parametrize("own, kind", UPLOADS, indirect=["own"])
@@ -102,7 +104,7 @@ def gets_through(client, bucket) -> None:
         assert answer(client.get(bucket, "alive"), 200).body == data
 
 
-@pytest.mark.parametrize("encryption", [[], SSE], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("own, encryption", SLOW, indirect=["own"], ids=SLOW_NAMES)
 def test_slow_uploads_end_well(own, encryption):
     """More uploads than there is memory for, each bit by bit and all at once: all are stored as they were sent."""
     demo, client, bucket = own
@@ -129,7 +131,7 @@ def test_slow_uploads_end_well(own, encryption):
         assert answer(client.get(bucket, f"slow-{number}"), 200).body == slow(number)
 
 
-@pytest.mark.parametrize("headers", [[], SSE], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("own, headers", SLOW, indirect=["own"], ids=SLOW_NAMES)
 def test_slow_readers(own, headers):
     """150 downloads of 64 MiB whose clients read nothing, then all of it. Others get through meanwhile."""
     demo, client, bucket = own

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from . import go
 from .tools import run
 
 TOOLS = Path(__file__).resolve().parents[2] / "target/black-box-tools"
@@ -32,8 +33,7 @@ def run_go(project: Path, server) -> None:
     """Runs the tests of a Go module."""
     if not shutil.which("go"):
         pytest.skip("Go is not installed (1.24 or later; Debian 12 has 1.19)")
-    env = {**settings(server), "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
-    done = run(["go", "test", "-count=1", "-v", "-vet=off", "./..."], env, cwd=project, timeout=1200)
+    done = run(go.test_command(), {**settings(server), **go.ENVIRONMENT}, cwd=project, timeout=1200)
     all_passed(done.stdout, r"--- PASS: (\w+)", project.glob("*_test.go"), r"func (Test\w+)\(")
 
 

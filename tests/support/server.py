@@ -301,9 +301,10 @@ def _signal(pid: int, number: int) -> None:
 
 def wait_until(condition, timeout_s: float = 20, every_s: float = 0.05) -> bool:
     """True as soon as `condition` holds; False if it did not within the bound."""
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
+    begin = time.monotonic()
+    while (waited := time.monotonic() - begin) < timeout_s:
         if condition():
             return True
-        time.sleep(every_s)
+        # Many conditions run a program. Long waits ask less often.
+        time.sleep(max(every_s, min(waited / 10, 0.25)))
     return False

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pika
 
-from . import nats
+from . import go, nats
 from .server import free_port, group_lives, wait_until
 
 USER, PASSWORD = "ann", "a password that nobody-guesses"
@@ -323,7 +323,7 @@ class Kafka(Service):
     def build(folder: Path) -> Path:
         """Builds the broker, with Go 1.26 or later."""
         built = folder / "kafka_broker"
-        env = {**os.environ, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
+        env = {**os.environ, **go.ENVIRONMENT}
         command = ["go", "build", "-o", str(built), "."]
         done = subprocess.run(command, env=env, cwd=Path(__file__).with_name("kafka_broker"), capture_output=True, timeout=600)
         assert done.returncode == 0, done.stderr.decode()

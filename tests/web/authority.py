@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from support.go import OF_ANOTHER_MODULE
 from support.server import free_port, wait_until
 
 PEBBLE = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1"
@@ -24,7 +25,7 @@ def pebble() -> Path:
         go = shutil.which("go")
         if not go:
             pytest.skip("missing: go (it builds pebble, the authority of the tests)")
-        env = {**os.environ, "GOBIN": str(TOOLS), "GOFLAGS": "-mod=mod"}
+        env = {**os.environ, **OF_ANOTHER_MODULE, "GOBIN": str(TOOLS)}
         done = subprocess.run([go, "install", PEBBLE], env=env, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
     return program
