@@ -19,6 +19,7 @@ import pytest
 from support import cli
 from support.boto import boto_of
 from support.server import binary, wait_until
+from support.unchanged import Admin
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -127,6 +128,23 @@ def test_ctrl_c_ends_the_wait_and_not_the_work(three, slow_scrub):
         assert cli.run(three, "scrub stop").returncode == 0
 
 
+def test_a_wait_in_the_background_of_a_script_goes_on_after_ctrl_c(three, slow_scrub):
+    def running() -> bool:
+        return json.loads(cli.run(three, "scrub status --json").stdout)["scrub"]["running"]
+
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ARCHIPEL_")}
+    wait = [str(binary()), "scrub", "start", "--rate", "1", "--wait", "--socket", three.nodes[0]["admin"]]
+    # A shell without job control starts `command &` like this.
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *wait]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as waiting:
+        # The first line of progress: the command waits.
+        assert waiting.stderr.readline()
+        assert running()
+        waiting.send_signal(signal.SIGINT)
+        errors = waiting.communicate(timeout=60)[1]
+    assert waiting.returncode == 0 and not running(), errors
+
+
 def test_an_operation_can_be_waited_for(three, slow_scrub):
     short = cli.run(three, "node id").stdout[:8]
     assert cli.run(three, "scrub start --rate 1").returncode == 0
@@ -162,9 +180,12 @@ def test_uploads_are_aborted_and_snapshots_made(three):
 
 
 def test_top_fits_its_terminal(three):
-    # A kind of request is shown once there was one.
-    with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(three.k2v, timeout=30)
+    # A kind of request is shown once there was one. Its count follows the answer.
+    node = Admin(three.nodes[0]["admin"])
+    for kind, address in (("s3", three.endpoint), ("k2v", three.k2v)):
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(address, timeout=30)
+        assert wait_until(lambda: node.metric(f"archipel_{kind}_requests_total") > 0), kind
     status, text = on_a_terminal(three, "top --interval 1 --count 2", width=80, height=12)
     assert status == 0
     screens = text.split("\x1b[H\x1b[2J")[1:]

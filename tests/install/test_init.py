@@ -93,6 +93,8 @@ def test_what_root_writes_belongs_to_the_owner_of_the_data(tmp_path):
     [
         (["--nodes", "3"], "give --address"),
         (["--nodes", "3", "--address", "a.example.net:3901"], "give --others"),
+        (["--nodes", "3", "--address", "0.0.0.0:3901"], '"0.0.0.0:3901" stands for all interfaces'),
+        (["--nodes", "3", "--address", "[::]:3901"], "fix: give --address a name or an address"),
         (["--nodes", "three"], "invalid value"),
         (["--access-key", "AKcopied"], "first-secret-key is missing"),
     ],

@@ -6,6 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::ptr;
 
 use archipel_allocator as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -86,6 +87,17 @@ pub fn free_bytes(folder: &Path) -> io::Result<u64> {
         about.assume_init()
     };
     Ok(about.f_bavail as u64 * about.f_frsize as u64)
+}
+
+/// Returns true if the process ignores SIGINT, as it does in the background of a script.
+pub fn ignores_interrupt() -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action, `sigaction` only fills the given structure, and its result
+    // reports failure.
+    unsafe {
+        libc::sigaction(libc::SIGINT, ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// SIGINT and SIGTERM.

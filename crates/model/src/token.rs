@@ -75,8 +75,8 @@ pub struct TokenChange {
     pub name: Option<String>,
     /// The parts of the admin API that it opens.
     pub scopes: Option<Vec<TokenScope>>,
-    /// The time from which it opens nothing, in milliseconds since 1970.
-    pub expires_ms: Option<u64>,
+    /// The time from which it opens nothing, in milliseconds since 1970; `Some(None)` for never.
+    pub expires_ms: Option<Option<u64>>,
 }
 
 impl TokenChange {
@@ -85,12 +85,13 @@ impl TokenChange {
         let changed = NewToken {
             name: self.name.clone().unwrap_or_else(|| token.name.clone()),
             scopes: self.scopes.clone().unwrap_or_else(|| token.scopes.clone()),
-            expires_ms: self.expires_ms,
+            // A time that stays may have passed by now.
+            expires_ms: self.expires_ms.flatten(),
         };
         changed.check(now_ms)?;
         token.name = changed.name;
         token.scopes = changed.scopes;
-        token.expires_ms = self.expires_ms.or(token.expires_ms);
+        token.expires_ms = self.expires_ms.unwrap_or(token.expires_ms);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -220,23 +221,43 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX_BYTES: usize> FromRequest<S>
     type Rejection = Refusal;
 
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
-        let limited = Limited::new(request.into_body(), MAX_BYTES);
-        let body = tokio::time::timeout(BODY_TIMEOUT, limited.collect())
-            .await
-            .map_err(|_| {
-                let status = StatusCode::REQUEST_TIMEOUT;
-                Refusal::new(status, "Timeout", "the body took too long")
-            })?
-            .map_err(|error| {
-                if error.is::<LengthLimitError>() {
-                    let message = format!("the body has at most {MAX_BYTES} bytes");
-                    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
-                } else {
-                    Refusal::invalid("the body was cut off")
-                }
-            })?;
-        let parsed = crate::json::read(&body.to_bytes());
+        let body = collect(request.into_body(), MAX_BYTES).await?;
+        let parsed = crate::json::read(&body);
         parsed.map(Read).map_err(|error| unexpected(&error))
+    }
+}
+
+/// Reads a body of at most so many bytes.
+async fn collect(body: Body, most: usize) -> Result<Bytes, Refusal> {
+    let limited = Limited::new(body, most);
+    let body = tokio::time::timeout(BODY_TIMEOUT, limited.collect())
+        .await
+        .map_err(|_| {
+            let status = StatusCode::REQUEST_TIMEOUT;
+            Refusal::new(status, "Timeout", "the body took too long")
+        })?
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = format!("the body has at most {most} bytes");
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
+            } else {
+                Refusal::invalid("the body was cut off")
+            }
+        })?;
+    Ok(body.to_bytes())
+}
+
+/// Returns a request of which the handler reads no body. A body that says something is refused;
+/// `null` and an object without fields say nothing.
+pub(super) async fn without_body(request: Request<Body>) -> Result<Request<Body>, Refusal> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (head, body) = request.into_parts();
+    let body = collect(body, MAX_BODY_BYTES).await?;
+    match body.trim_ascii() {
+        b"" | b"null" | b"{}" => Ok(Request::from_parts(head, Body::empty())),
+        _ => Err(Refusal::invalid("the body: this request takes none")),
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Operation {
     pub any_token: bool,
     /// True if the token for metrics of the settings is enough.
     pub metrics_token: bool,
+    /// True if it has a body.
+    pub takes_body: bool,
     /// The names of its query parameters.
     pub parameters: BTreeSet<String>,
     /// True if it takes a [`Precondition`](super::precondition::Precondition).
@@ -76,6 +78,7 @@ impl Operation {
             }),
             any_token: ANY_TOKEN.contains(&id),
             metrics_token: METRICS_TOKEN.contains(&id),
+            takes_body: described.request_body.is_some(),
             parameters: in_query.map(|one| one.name.clone()).collect(),
             takes_condition,
         }

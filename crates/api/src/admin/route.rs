@@ -17,9 +17,9 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Refusal};
+use super::answer::{Answer, Refusal, without_body};
 use super::auth::{Caller, unauthorized};
-use super::operations::{Operations, operations};
+use super::operations::{Operation, Operations, operations};
 use super::{
     Admin, access, blocks, buckets, certificates, content, cors, events, families, groups, keyring,
     keys, layout, node, nodes, notifications, openapi, policies, protection, providers, recent,
@@ -181,8 +181,13 @@ impl Service {
             let known = known.clone();
             async move {
                 let path = path.map_err(|_| Refusal::invalid("the path is not UTF-8"));
-                match path.and_then(|path| check(&known, &path, &request)) {
-                    Ok(()) => next.run(request).await,
+                let request = match path.and_then(|path| check(&known, &path, &request)) {
+                    Ok(operation) if operation.takes_body => Ok(request),
+                    Ok(_) => without_body(request).await,
+                    Err(refusal) => Err(refusal),
+                };
+                match request {
+                    Ok(request) => next.run(request).await,
                     Err(refusal) => refusal.into_response(),
                 }
             }
@@ -244,7 +249,11 @@ fn wrong_method() -> Refusal {
 
 /// Refuses what the caller may not do, and parameters and conditions that the operation does not know:
 /// what is ignored would mislead.
-fn check(known: &Operations, path: &RawPathParams, request: &Request<Body>) -> Result<(), Refusal> {
+fn check<'k>(
+    known: &'k Operations,
+    path: &RawPathParams,
+    request: &Request<Body>,
+) -> Result<&'k Operation, Refusal> {
     let (extensions, method) = (request.extensions(), request.method());
     let template = extensions.get::<MatchedPath>().map(MatchedPath::as_str);
     // A HEAD is answered as a GET without a body.
@@ -271,7 +280,7 @@ fn check(known: &Operations, path: &RawPathParams, request: &Request<Body>) -> R
     // A probe may add a parameter, so that no proxy answers for the node.
     let is_probe = template.is_some_and(|template| template.starts_with("/health"));
     let Some(query) = request.uri().query().filter(|_| !is_probe) else {
-        return Ok(());
+        return Ok(operation);
     };
     if query.len() > MAX_QUERY_BYTES {
         let why = format!("the query has more than {MAX_QUERY_BYTES} bytes");
@@ -285,5 +294,5 @@ fn check(known: &Operations, path: &RawPathParams, request: &Request<Body>) -> R
             )));
         }
     }
-    Ok(())
+    Ok(operation)
 }

@@ -122,7 +122,10 @@ pub(super) async fn change(
         let scopes = scopes.map(|scope| parse_scope(scope, &admin.resources));
         scopes.collect::<Result<Vec<_>, _>>()
     });
-    let expires_ms = ask.valid_seconds.map(|seconds| expiry(&admin, seconds));
+    let expires_ms = ask.valid_seconds.map(|seconds| match seconds {
+        0 => Ok(None),
+        seconds => expiry(&admin, seconds).map(Some),
+    });
     let change = TokenChange {
         name: ask.name,
         scopes: scopes.transpose()?,

@@ -76,8 +76,8 @@ pub enum Command {
         /// The access key id
         id: String,
         /// The time from now: 30d, 12h; or never
-        #[arg(value_parser = expiry)]
-        after: Expiry,
+        #[arg(value_parser = token::expiry)]
+        after: token::Expiry,
     },
     /// Grant permissions: archipel key allow AK... --bucket photos --read --write
     Allow(Permit),
@@ -111,17 +111,6 @@ impl ImportArgs {
             secret: Some(read_secret(&self.secret_file)?),
             expires_ms: None,
         })
-    }
-}
-
-/// The time after which a key expires, if it does.
-#[derive(Clone, Copy)]
-pub struct Expiry(Option<u64>);
-
-fn expiry(text: &str) -> Result<Expiry, String> {
-    match text {
-        "never" => Ok(Expiry(None)),
-        time => token::seconds(time).map(|seconds| Expiry(Some(seconds))),
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{escape, terminal};
 use crate::client::Failure;
+use crate::process;
 
 /// The width of a bar, in characters.
 const WIDTH: u64 = 24;
@@ -103,15 +104,17 @@ impl HeldUp {
 }
 
 /// Waits for `work` that a server does in the background. Ctrl-C ends the wait alone: the error is
-/// `goes_on`, which says how to look at the work.
+/// `goes_on`, which says how to look at the work. A process that ignores Ctrl-C goes on to do so:
+/// shells start jobs in the background of scripts like this.
 pub async fn attended<T>(
     goes_on: &str,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
+    let is_heeded = !process::ignores_interrupt();
     tokio::select! {
         // From the first look on, the signal no longer ends the process by itself.
         biased;
-        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::interrupted(goes_on)),
+        Ok(()) = tokio::signal::ctrl_c(), if is_heeded => Err(Failure::interrupted(goes_on)),
         done = work => done,
     }
 }

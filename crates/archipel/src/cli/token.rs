@@ -42,9 +42,9 @@ pub enum Command {
         /// The rights that it gives from now on; repeatable
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// The time from now after which it opens nothing: 30d, 12h, 90m
-        #[arg(long, value_name = "TIME", value_parser = seconds)]
-        expires_in: Option<u64>,
+        /// The time from now after which it opens nothing: 30d, 12h, 90m; or never
+        #[arg(long, value_name = "TIME", value_parser = expiry)]
+        expires_in: Option<Expiry>,
     },
     /// Revoke a token; requests that carry it are refused from then on
     Revoke {
@@ -74,6 +74,18 @@ pub fn seconds(text: &str) -> Result<u64, String> {
         return Err("a time of 0 is of no use".into());
     }
     Ok(seconds)
+}
+
+/// The time after which a token or a key expires, if it does.
+#[derive(Clone, Copy)]
+pub struct Expiry(pub Option<u64>);
+
+/// Reads a time such as `30d`, or `never`.
+pub fn expiry(text: &str) -> Result<Expiry, String> {
+    match text {
+        "never" => Ok(Expiry(None)),
+        time => seconds(time).map(|seconds| Expiry(Some(seconds))),
+    }
 }
 
 /// Runs a subcommand.
@@ -113,7 +125,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let ask = ChangeToken {
                 name,
                 scopes: Some(scopes).filter(|scopes| !scopes.is_empty()),
-                valid_seconds: expires_in,
+                valid_seconds: expires_in.map(|time| time.0.unwrap_or(0)),
             };
             show(target, &client.patch(&of(&id), &ask).await?)
         }
@@ -124,7 +136,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     }
 }
 
-fn expiry(token: &TokenInfo) -> String {
+fn expires(token: &TokenInfo) -> String {
     match token.expires_ms {
         None => "never".into(),
         Some(_) if token.expired => "expired".into(),
@@ -137,7 +149,7 @@ fn list(target: &Target, tokens: &[TokenInfo]) -> Result<(), Failure> {
     table::list(target, headings, tokens, |token| {
         let age = table::age(token.created_ms);
         let (id, name) = (token.id.clone(), token.name.clone());
-        [id, name, age, expiry(token), token.scopes.join(" ")]
+        [id, name, age, expires(token), token.scopes.join(" ")]
     })
 }
 
@@ -149,7 +161,7 @@ fn show(target: &Target, token: &TokenInfo) -> Result<(), Failure> {
         ("token", token.id.clone()),
         ("name", token.name.clone()),
         ("age", table::age(token.created_ms)),
-        ("expires", expiry(token)),
+        ("expires", expires(token)),
         ("scopes", token.scopes.join(" ")),
     ])
 }
@@ -157,6 +169,13 @@ fn show(target: &Target, token: &TokenInfo) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_expiry_is_a_time_or_never() {
+        assert_eq!(expiry("90m").map(|time| time.0), Ok(Some(5400)));
+        assert_eq!(expiry("never").map(|time| time.0), Ok(None));
+        assert!(expiry("0d").is_err());
+    }
 
     #[test]
     fn times_have_units() {

@@ -25,6 +25,8 @@ use super::file::{self, File};
 use super::{Admin, DURABILITIES, Disk, ENGINES, K2v, Log, LogFormat, Problem, S3, Settings};
 use super::{secret, size};
 
+pub use cluster::is_unspecified;
+
 /// The default number of simultaneous K2V connections.
 const K2V_CONNECTIONS: u32 = 12_288;
 

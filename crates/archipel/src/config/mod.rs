@@ -47,6 +47,7 @@ pub use acme::{Acme, Challenge};
 pub use archipel_base::size;
 pub use audit::Audit;
 pub use certificates::CertificateFiles;
+pub use check::is_unspecified;
 pub use demo::for_demo;
 pub use discover::{Consul, Discovery, Kubernetes};
 pub use encryption::Encryption;

@@ -73,7 +73,13 @@ fn first_layouts_that_would_make_two_clusters_are_refused() {
 
 #[test]
 fn addresses_that_no_other_node_can_dial_are_refused() {
-    for address in ["0.0.0.0:3901", "[::]:3901", "[::ffff:0.0.0.0]:3901"] {
+    for address in [
+        "0.0.0.0:3901",
+        "[::]:3901",
+        "[::ffff:0.0.0.0]:3901",
+        "0:3901",
+        "*:3901",
+    ] {
         let why = refusal(&format!("advertise = [\"b:1\", {address:?}]"), &[]);
         let told = format!("cluster.advertise = {address:?}: it stands for all interfaces");
         assert!(why.contains(&told), "{why}");
@@ -88,6 +94,7 @@ fn addresses_that_no_other_node_can_dial_are_refused() {
 #[test]
 fn settings_about_others_need_an_address_for_them() {
     for (key, line) in [
+        ("advertise", "advertise = [\"a:1\"]"),
         ("discover", "discover = [\"dns://a:1\"]"),
         ("first_nodes", "first_nodes = 3"),
     ] {

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Write};
 
 use crate::cli::init::InitArgs;
 use crate::client::Failure;
+use crate::config;
 
 /// The answers from which the configuration is made.
 pub(super) struct Answers {
@@ -58,12 +59,12 @@ pub(super) fn ask(args: &InitArgs) -> Result<Answers, Failure> {
         1 => None,
         nodes => Some(Together {
             nodes,
-            address: asked(
+            address: reachable(asked(
                 &args.address,
                 "--address",
                 "Address at which the other nodes reach this one, as host:port",
                 "",
-            )?,
+            )?)?,
             others: others(args)?,
             zone: asked(
                 &args.zone,
@@ -81,6 +82,17 @@ pub(super) fn ask(args: &InitArgs) -> Result<Answers, Failure> {
         bucket: some(bucket),
         together,
     })
+}
+
+/// Returns the address of this node, unless it stands for all interfaces: nobody can dial that.
+fn reachable(address: String) -> Result<String, Failure> {
+    match config::is_unspecified(&address) {
+        false => Ok(address),
+        true => Err(Failure::new(format!(
+            "{address:?} stands for all interfaces of this machine: no other node can dial it; fix: give --address a \
+             name or an address at which the others reach this machine, such as nas.example.org:3901"
+        ))),
+    }
 }
 
 fn others(args: &InitArgs) -> Result<Vec<String>, Failure> {

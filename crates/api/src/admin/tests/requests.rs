@@ -256,6 +256,30 @@ async fn times_beyond_the_year_9999_are_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_body_is_refused_where_none_is_read() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let public = "/v1/buckets/photos/public";
+    for (method, path) in [
+        (Method::GET, "/v1/buckets"),
+        (Method::PUT, public),
+        (Method::DELETE, "/v1/buckets/photos"),
+        (Method::POST, "/v1/lifecycle/start"),
+    ] {
+        for body in [json!({"name": "x"}), json!([]), json!("text")] {
+            let (status, error) = ask(&admin, method.clone(), path, body).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{path}: {error}");
+            assert_eq!(error["detail"], "the body: this request takes none");
+        }
+    }
+    assert_eq!(get(&admin, "/v1/buckets/photos").await.0, StatusCode::OK);
+    for body in [Value::Null, json!({})] {
+        let (status, started) = ask(&admin, Method::POST, "/v1/lifecycle/start", body).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{started}");
+    }
+}
+
 /// A probe may add a parameter, so that no proxy answers for the node.
 #[tokio::test]
 async fn health_takes_any_parameter() {

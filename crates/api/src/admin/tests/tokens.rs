@@ -5,7 +5,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::{METRICS_TOKEN, Trust, admin, ask, get, make_bucket, send};
+use super::{METRICS_TOKEN, Trust, admin, ask, get, make_bucket, post, send};
 use crate::admin::Admin;
 
 /// Creates a token over the local socket. Returns its secret and its id.
@@ -171,6 +171,23 @@ async fn a_token_opens_nothing_once_it_is_revoked_or_expired() {
     let (status, error) = ask(&admin, Method::POST, "/v1/tokens", body).await;
     let told = (status, &error["code"]);
     assert_eq!(told, (StatusCode::BAD_REQUEST, &json!("InvalidRequest")));
+}
+
+#[tokio::test]
+async fn the_expiry_of_a_token_is_removed_by_0_alone() {
+    let admin = admin().await;
+    let body = json!({"name": "ci", "scopes": ["all:read"], "valid_seconds": 60});
+    let made = post(&admin, "/v1/tokens", body).await;
+    let path = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
+    for change in [json!({"name": "other"}), json!({"valid_seconds": null})] {
+        let (status, token) = ask(&admin, Method::PATCH, &path, change).await;
+        assert_eq!(status, OK, "{token}");
+        assert_eq!(token["expires_ms"], made["expires_ms"]);
+    }
+    let never = json!({"valid_seconds": 0});
+    let (status, token) = ask(&admin, Method::PATCH, &path, never).await;
+    assert_eq!((status, token.get("expires_ms")), (OK, None), "{token}");
+    assert_eq!(get(&admin, &path).await.1, token);
 }
 
 #[tokio::test]

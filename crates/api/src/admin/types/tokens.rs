@@ -56,7 +56,7 @@ pub struct ChangeToken {
     /// The rights that it gives; at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
-    /// The seconds from now after which it opens nothing.
+    /// The seconds from now after which it opens nothing; 0 for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_seconds: Option<u64>,
 }

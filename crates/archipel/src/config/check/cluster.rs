@@ -27,6 +27,7 @@ impl Check {
             None => {
                 let needs = [
                     ("join", !cluster.join.is_empty()),
+                    ("advertise", !cluster.advertise.is_empty()),
                     ("discover", !cluster.discover.is_empty()),
                     (
                         "first_nodes",
@@ -173,7 +174,11 @@ impl Check {
 
 /// Returns true for an address of all interfaces, such as `0.0.0.0:3901` and `[::]:3901`. A node can
 /// listen there, and none can be dialled there.
-fn is_unspecified(address: &str) -> bool {
-    let parsed = host_and_port(address).parse::<SocketAddr>();
-    parsed.is_ok_and(|address| address.ip().to_canonical().is_unspecified())
+pub fn is_unspecified(address: &str) -> bool {
+    let address = host_and_port(address);
+    // Resolvers read the host `0` as `0.0.0.0`. People write `*` for it.
+    let host = address.rsplit_once(':').map(|(host, _)| host);
+    let parsed = address.parse::<SocketAddr>();
+    matches!(host, Some("0" | "*"))
+        || parsed.is_ok_and(|address| address.ip().to_canonical().is_unspecified())
 }

@@ -68,6 +68,15 @@ async fn a_changed_token_keeps_its_secret_and_what_is_not_named() {
     assert_eq!(changed.scopes, token.scopes);
     let admitted = model.admit_admin_token(text.expose()).await.unwrap();
     assert_eq!(admitted, Some(changed));
+    let never = TokenChange {
+        expires_ms: Some(None),
+        ..TokenChange::default()
+    };
+    let changed = model.change_admin_token(&token.id, never).await.unwrap();
+    assert_eq!(
+        (changed.name.as_str(), changed.expires_ms),
+        ("writer", None)
+    );
     let none = TokenChange {
         scopes: Some(Vec::new()),
         ..TokenChange::default()
