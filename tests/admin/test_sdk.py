@@ -193,7 +193,7 @@ def test_an_example_runs(three, sdk, name, tcp):
     names = {"socket": three.nodes[0]["admin"], **tcp}
     program = [sys.executable, str(EXAMPLES / name), *(argument.format(**names) for argument in arguments)]
     folder = Path(sdk.__file__).parents[1]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": str(folder)})
+    done = subprocess.run(program, capture_output=True, text=True, timeout=300, env={"PYTHONPATH": str(folder)})
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(begin), done.stdout
 

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import random
-from contextlib import contextmanager
+import socket
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from faults.cluster import CLUSTER_PORT, Cluster, Node
+from faults.cluster import CLUSTER_PORT, S3_PORT, Cluster, Node
+
+
+def unused_prefix() -> str:
+    """Three octets of addresses on which no other cluster runs."""
+    while True:
+        prefix = f"127.{random.randint(64, 127)}.{random.randint(1, 254)}"
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((f"{prefix}.1", S3_PORT))
+            return prefix
 
 
 class Loopback:
@@ -14,7 +24,7 @@ class Loopback:
 
     def __init__(self, nodes: int):
         self.nodes = nodes
-        self.prefix = f"127.{random.randint(64, 127)}.{random.randint(1, 254)}"
+        self.prefix = unused_prefix()
 
     def address(self, number: int) -> str:
         return f"{self.prefix}.{number + 1}"

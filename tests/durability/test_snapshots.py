@@ -114,7 +114,7 @@ def test_nodes_that_were_all_put_back_believe_one_another(tmp_path):
         assert refused.returncode == 1 and "in use" in refused.stderr, refused
         for server in servers:
             server.terminate()
-        assert [server.wait(20) for server in servers] == [0, 0, 0]
+        assert [server.wait(60) for server in servers] == [0, 0, 0]
         for config in configs:
             accepted = run("snapshot", "accept", "--config", config)
             assert accepted.returncode == 0 and "is accepted" in accepted.stdout, accepted

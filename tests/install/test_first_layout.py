@@ -99,8 +99,12 @@ def test_two_of_three_wait_and_a_node_with_a_layout_is_joined(tmp_path):
         nodes.start(old)
         layouts = nodes.wait_formed(1)
         assert len({shown(layout) for layout in layouts}) == 1
-        listed = old.admin("GET", "/v1/nodes")["items"]
-        assert sorted(node["in_layout"] for node in listed) == [False, False, True]
+
+        def listed() -> list[bool]:
+            return sorted(node["in_layout"] for node in old.admin("GET", "/v1/nodes")["items"])
+
+        # One of the new nodes may have heard of the layout from the other.
+        assert wait_until(lambda: listed() == [False, False, True], 30), listed()
     finally:
         nodes.stop_all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -21,7 +22,12 @@ TOOLS = Path(__file__).resolve().parents[2] / "target/black-box-tools"
 def pebble() -> Path:
     """The authority's program, built once."""
     program = TOOLS / "pebble"
-    if not program.exists():
+    TOOLS.mkdir(parents=True, exist_ok=True)
+    # Two tests may need it at once, and a program that is half written exists already.
+    with open(TOOLS / "pebble.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if program.exists():
+            return program
         go = shutil.which("go")
         if not go:
             pytest.skip("missing: go (it builds pebble, the authority of the tests)")

@@ -99,7 +99,11 @@ def site_of(cluster):
             ],
         },
     )
-    return "pages.localhost"
+    site = "pages.localhost"
+    for address in cluster.web:
+        # The other nodes are told of the change; they do not wait for it.
+        assert wait_until(lambda: visit(address, site, "/old/a").headers.get("location") == "/folder/a"), address
+    return site
 
 
 def test_each_node_serves_all_pages(cluster, site):
@@ -190,6 +194,9 @@ def test_cross_origin_requests(cluster, site):
     rule = {"AllowedOrigins": ["https://app.example"], "AllowedMethods": ["GET"]}
     cluster.s3().put_bucket_cors(Bucket="pages", CORSConfiguration={"CORSRules": [rule]})
     for address in cluster.web:
+        # The other nodes are told of the change; they do not wait for it.
+        shared = lambda: visit(address, site, "/", Origin="https://app.example").headers  # noqa: E731
+        assert wait_until(lambda: "access-control-allow-origin" in shared()), address
         asked = {"Origin": "https://app.example", "Access_Control_Request_Method": "GET"}
         for reply in (
             visit(address, site, "/", Origin="https://app.example"),
