@@ -173,6 +173,12 @@ impl Told {
         is_early: bool,
     ) -> Vec<State> {
         let same = |is_right: bool| is_right.then(|| state.clone());
+        let is_unmet = match call {
+            Call::Put { expected, .. } => {
+                expected.is_some_and(|it| it != state.current().map(|(_, value)| value))
+            }
+            _ => false,
+        };
         let one = match (call, reply) {
             (_, Some(Reply::Saw(saw))) => {
                 let failed = match call {
@@ -181,16 +187,8 @@ impl Told {
                 };
                 same(saw == state.current() && failed)
             }
-            (Call::Put { expected, .. }, _)
-                if expected.is_some_and(|it| it != state.current().map(|(_, value)| value)) =>
-            {
-                return match (call, reply) {
-                    (Call::Put { value, .. }, None) if state.met.contains(&value) => {
-                        self.kept_late(state, value)
-                    }
-                    _ => Vec::new(),
-                };
-            }
+            (Call::Put { value, .. }, None) if is_unmet => self.shown_late(state, value),
+            (Call::Put { .. }, _) if is_unmet => None,
             (Call::Put { value, .. }, Some(Reply::Made(id))) => state.with(id, Some(value)),
             (Call::Put { value, .. }, None) => return self.after_lost_put(state, value, is_early),
             (Call::Put { .. }, Some(_)) => None,
@@ -238,30 +236,25 @@ impl Told {
         one.into_iter().collect()
     }
 
-    /// Returns the state with the lost writes among these whose conditions hold now noted as such. Only a version with an id
-    /// is kept beside others.
-    pub fn met_by(&self, state: &State, calls: impl Iterator<Item = Call>) -> State {
-        let mut next = state.clone();
+    /// Returns the numbers of the puts among these calls whose conditions hold now. Only puts whose versions were seen under
+    /// an id of their own can show late.
+    pub fn met(&self, state: &State, calls: impl Iterator<Item = Call>) -> BTreeSet<u32> {
         let current = state.current().map(|(_, value)| value);
-        next.met.extend(calls.filter_map(|call| match call {
-            Call::Put { value, expected } if expected == Some(current) => {
-                self.is_kept(value).then_some(value)
-            }
+        let holds = calls.filter_map(|call| match call {
+            Call::Put { value, expected } if expected == Some(current) => Some(value),
             _ => None,
-        }));
-        next
+        });
+        let has_id = |value: &u32| self.ids.get(value).is_some_and(|id| *id != VersionId::Null);
+        holds.filter(has_id).collect()
     }
 
-    fn is_kept(&self, value: u32) -> bool {
-        let id = self.ids.get(&value);
-        id.is_some_and(|id| *id != VersionId::Null)
-    }
-
-    /// Returns the states that a put without an answer may leave if its condition held only earlier.
-    fn kept_late(&self, state: &State, value: u32) -> Vec<State> {
-        let id = self.ids.get(&value);
-        let kept = id.and_then(|id| state.with_late(*id, value));
-        kept.into_iter().collect()
+    /// Returns the state after a put without an answer whose condition held only earlier; `None` if it never held.
+    fn shown_late(&self, state: &State, value: u32) -> Option<State> {
+        let id = self
+            .ids
+            .get(&value)
+            .filter(|_| state.met.contains(&value))?;
+        state.with_late(*id, value)
     }
 
     /// Returns the states that a put without an answer may leave: its version is current, or kept.

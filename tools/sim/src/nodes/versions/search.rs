@@ -100,7 +100,8 @@ impl Search {
         };
         let lost = available.iter().map(|event| self.history[*event]);
         let lost = lost.filter(|event| event.reply.is_none());
-        state = self.told.met_by(&state, lost.map(|event| event.call));
+        let met = self.told.met(&state, lost.map(|event| event.call));
+        state.met.extend(met);
         let seen = self.canonical(&placed, &state);
         if self.tried.len() >= MAX_STATES || !self.tried.insert((placed, seen)) {
             return false;

@@ -37,8 +37,8 @@ pub(super) struct State {
     pub mode: Mode,
     /// The versions.
     pub versions: Vec<Version>,
-    /// The numbers of lost writes whose conditions held at some time. A minority may have such a write: it can show later, beside
-    /// the current version, when its condition no longer holds.
+    /// The numbers of lost puts whose conditions held at some time. A minority may have such a version. It can show
+    /// later, as an older version, when the condition no longer holds.
     pub met: BTreeSet<u32>,
 }
 
@@ -147,7 +147,8 @@ impl State {
         self
     }
 
-    /// Returns the state if a lost write shows only now that newer versions are there: it is beside them, as old as its id.
+    /// Returns the state after a lost put shows when newer versions are there. Its place is that of its id, and it is
+    /// not current.
     pub fn with_late(&self, id: VersionId, value: u32) -> Option<State> {
         let mut next = self.with(id, Some(value))?.kept_aside();
         let late = next.versions.pop()?;

@@ -296,8 +296,8 @@ fn a_lost_write_may_be_kept_beside_the_current_version() {
     assert!(!is_possible(&never_met), "its condition was never met");
 }
 
-/// A minority has a write without an answer. Another write does not see it and takes effect. A majority knows nothing of the
-/// lost write until replicas are compared, when its condition no longer holds.
+/// A minority has a put without an answer. Another put does not see it and takes effect. The majority learns of the lost put
+/// from anti-entropy, when its condition no longer holds.
 #[test]
 fn a_lost_write_may_show_when_its_condition_no_longer_holds() {
     let if_none = |value| Call::Put {
