@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.projects import made_once
 from support.server import Demo, Server, free_port
 from support.unchanged import watched
 
@@ -34,15 +33,8 @@ def sdk(tmp_path_factory):
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
-    folder = root / "sdk"
-    with open(root / "sdk.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            new = root / "sdk.new"
-            shutil.rmtree(new, ignore_errors=True)
-            command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(new), str(ROOT / "sdk/python")]
-            subprocess.run(command, check=True, timeout=300)
-            new.rename(folder)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", str(ROOT / "sdk/python")]
+    folder = made_once(root / "sdk", lambda new: subprocess.run([*install, "--target", str(new)], check=True, timeout=300))
     sys.path.insert(0, str(folder))
     import archipel_admin
 

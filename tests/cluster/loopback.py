@@ -12,11 +12,12 @@ from faults.cluster import CLUSTER_PORT, S3_PORT, Cluster, Node
 
 def unused_prefix() -> str:
     """Three octets of addresses on which no other cluster runs."""
-    while True:
+    for _ in range(100):
         prefix = f"127.{random.randint(64, 127)}.{random.randint(1, 254)}"
         with socket.socket() as probe, suppress(OSError):
             probe.bind((f"{prefix}.1", S3_PORT))
             return prefix
+    raise AssertionError(f"port {S3_PORT} cannot be had on any of 100 addresses")
 
 
 class Loopback:

@@ -36,7 +36,7 @@ def test_a_node_that_is_cut_off_refuses_after_the_lease_and_recovers_by_itself(t
         cut_off = time.monotonic()
         for other in others:
             cluster.kill(other)
-        # Requests for cached data are answered at first: its last confirmation is a third of the lease old at most.
+        # Requests for cached data are answered at first: the node's last confirmation is a third of the lease old at most.
         status = client.request("HEAD", f"/{BUCKET}").status
         assert status == 200 or time.monotonic() - cut_off > LEASE_S / 2, status
         assert wait_until(lambda: client.request("GET", "/").status == 503, 60)

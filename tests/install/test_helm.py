@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.go import OF_ANOTHER_MODULE
+from support import go
 from support.server import binary
 
 CHART = Path(__file__).resolve().parents[2] / "packaging/helm/archipel"
@@ -25,12 +25,11 @@ USUAL = {"existingSecret": "the-secret"}
 
 @pytest.fixture(scope="module")
 def renderer(tmp_path_factory) -> Path:
-    go = shutil.which("go")
-    if not go:
+    if not shutil.which("go"):
         pytest.skip("missing: go (apt-get install golang-go)")
     folder = tmp_path_factory.mktemp("render")
-    command = [go, "build", "-o", str(folder / "render"), "."]
-    env = {**os.environ, **OF_ANOTHER_MODULE, "GOPROXY": "off"}
+    command = ["go", "build", "-o", str(folder / "render"), "."]
+    env = {**os.environ, **go.ENVIRONMENT, "GOPROXY": "off"}
     done = subprocess.run(command, cwd=RENDERER, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder / "render"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-# All builds use the same flags, so that they share what they compile. Without optimisation they take two thirds of the time.
+# All builds use the same flags, so that they share what they compile. Without optimisation they take less time.
 ENVIRONMENT = {"GOFLAGS": "-mod=readonly '-gcflags=all=-N -l'", "GOTOOLCHAIN": "local"}
-# For programs that are installed by name and version.
-OF_ANOTHER_MODULE = {**ENVIRONMENT, "GOFLAGS": "-mod=mod '-gcflags=all=-N -l'"}
 
 
 def test_command() -> list[str]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,14 +69,20 @@ def run_python(checks: Path, server, *packages: str) -> None:
 
 def installed(*packages: str) -> Path:
     """A folder with these packages and what they need, made once."""
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *packages]
     folder = TOOLS / "_".join([f"python3.{sys.version_info.minor}", *packages])
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    with open(TOOLS / "lock", "w") as lock:
+    return made_once(folder, lambda new: run([*install, "--target", new], timeout=600))
+
+
+def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """A folder that `make` fills under another name, once for all processes: a folder that exists is whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            new = folder.with_suffix(".new")
+            new = folder.with_name(f"{folder.name}.new")
             shutil.rmtree(new, ignore_errors=True)
-            run([sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--target", new, *packages], timeout=600)
+            make(new)
             new.rename(folder)
     return folder
 

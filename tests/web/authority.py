@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -12,29 +11,24 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from support.go import OF_ANOTHER_MODULE
+from support import go
+from support.projects import TOOLS, made_once
 from support.server import free_port, wait_until
 
 PEBBLE = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1"
-TOOLS = Path(__file__).resolve().parents[2] / "target/black-box-tools"
 
 
 def pebble() -> Path:
     """The authority's program, built once."""
-    program = TOOLS / "pebble"
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    # Two tests may need it at once, and a program that is half written exists already.
-    with open(TOOLS / "pebble.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if program.exists():
-            return program
-        go = shutil.which("go")
-        if not go:
+
+    def build(folder: Path) -> None:
+        if not shutil.which("go"):
             pytest.skip("missing: go (it builds pebble, the authority of the tests)")
-        env = {**os.environ, **OF_ANOTHER_MODULE, "GOBIN": str(TOOLS)}
-        done = subprocess.run([go, "install", PEBBLE], env=env, capture_output=True, text=True, timeout=600)
+        env = {**os.environ, **go.ENVIRONMENT, "GOBIN": str(folder)}
+        done = subprocess.run(["go", "install", PEBBLE], env=env, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
-    return program
+
+    return made_once(TOOLS / PEBBLE.rpartition("/")[2], build) / "pebble"
 
 
 class Authority:
