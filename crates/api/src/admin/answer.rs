@@ -247,8 +247,8 @@ async fn collect(body: Body, most: usize) -> Result<Bytes, Refusal> {
     Ok(body.to_bytes())
 }
 
-/// Returns a request of which the handler reads no body. A body that says something is refused;
-/// `null` and an object without fields say nothing.
+/// Returns a request of an operation that takes no body, without one. Accepts `null` and `{}`, which
+/// clients send for no body, and refuses any other.
 pub(super) async fn without_body(request: Request<Body>) -> Result<Request<Body>, Refusal> {
     if request.body().is_end_stream() {
         return Ok(request);

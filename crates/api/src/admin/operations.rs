@@ -34,7 +34,7 @@ pub(super) struct Operation {
     pub any_token: bool,
     /// True if the token for metrics of the settings is enough.
     pub metrics_token: bool,
-    /// True if it has a body.
+    /// True if its requests have a body.
     pub takes_body: bool,
     /// The names of its query parameters.
     pub parameters: BTreeSet<String>,

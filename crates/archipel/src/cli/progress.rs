@@ -104,8 +104,8 @@ impl HeldUp {
 }
 
 /// Waits for `work` that a server does in the background. Ctrl-C ends the wait alone: the error is
-/// `goes_on`, which says how to look at the work. A process that ignores Ctrl-C goes on to do so:
-/// shells start jobs in the background of scripts like this.
+/// `goes_on`, which says how to look at the work. A process that ignores Ctrl-C keeps ignoring it:
+/// shells start the background jobs of scripts so.
 pub async fn attended<T>(
     goes_on: &str,
     work: impl Future<Output = Result<T, Failure>>,
